@@ -1,0 +1,175 @@
+//! Everything that touches the machine: files, the clock, background jobs.
+//!
+//! [`RealEnv`] is the machine. [`SimEnv`] is a simulated one for tests: files whose unsynced bytes
+//! a crash loses, tears or reorders, a clock that the test sets, jobs that the test steps. The
+//! engine reaches neither file system, clock nor threads except through these traits. This room
+//! calls no other.
+
+mod real;
+mod sim;
+
+use std::fmt;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use real::RealEnv;
+pub use sim::{CrashStyle, Fault, SimEnv};
+
+use crate::version::Version;
+
+/// A machine to run on.
+pub trait Env: Send + Sync + fmt::Debug + 'static {
+    /// Its file system.
+    fn disk(&self) -> Arc<dyn Disk>;
+    /// Its clock.
+    fn clock(&self) -> Arc<dyn Clock>;
+    /// Starts the background jobs of one database, with that many threads for compactions.
+    fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs>;
+}
+
+/// A file system. Paths are used as given; nothing is buffered above the operating system.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Creates a directory and its missing parents; fine if it exists.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Names of the files in a directory, in no order.
+    ///
+    /// # Errors
+    /// What the file system refuses; `NotFound` if there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes created, renamed and removed names of a directory durable.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes an exclusive lock on a file, creating it if missing, until the guard is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another handle or process holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// Creates an empty file for reading and writing; an existing one is emptied.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames a file, replacing an existing one atomically.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// Holds a lock until dropped.
+pub trait LockGuard: Send + Sync + fmt::Debug {}
+
+/// An open file, addressed by offset; usable from many threads.
+pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// Fills the whole buffer.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends before.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all bytes, extending the file if need be (a gap reads as zeros).
+    ///
+    /// # Errors
+    /// `StorageFull` when the disk is; what else the file system refuses.
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the file's content and length durable.
+    ///
+    /// # Errors
+    /// What the file system refuses; afterwards the content is unknown.
+    fn sync(&self) -> io::Result<()>;
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeros) the file.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Maps the whole file for reading; the caller never writes to it afterwards.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    fn map(&self) -> io::Result<Mapping>;
+}
+
+/// The bytes of a sealed file, mapped or held.
+#[derive(Clone)]
+pub struct Mapping(MappingInner);
+
+#[derive(Clone)]
+enum MappingInner {
+    Map(Arc<memmap2::Mmap>),
+    Bytes(Arc<[u8]>),
+}
+
+impl Deref for Mapping {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            MappingInner::Map(map) => map,
+            MappingInner::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({} bytes)", self.len())
+    }
+}
+
+/// A clock.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Wall-clock time in version ticks; may step back.
+    fn now(&self) -> Version;
+    /// Time since some fixed instant; never steps back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// A piece of background work.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Which queue a job waits in. Each class has threads of its own, so a long compaction never
+/// keeps the log or a flush waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobClass {
+    /// Writing and syncing the log, timers; short.
+    Log,
+    /// Flushing memtables.
+    Flush,
+    /// Compactions and removal of files.
+    Compaction,
+}
+
+/// The background jobs of one database.
+pub trait Jobs: Send + Sync + fmt::Debug {
+    /// Queues a job to run once `delay` has passed. After [`stop`](Jobs::stop) it is dropped.
+    fn spawn_after(&self, class: JobClass, delay: Duration, job: Job);
+    /// Where jobs are stepped by a test: runs the next one on this thread, and says whether there
+    /// was one. Where they have threads: does nothing, `false`.
+    fn assist(&self) -> bool;
+    /// Whether jobs run only when [`assist`](Jobs::assist) is called or a test steps them.
+    fn stepped(&self) -> bool;
+    /// Drops queued jobs and waits for running ones to end.
+    fn stop(&self);
+}

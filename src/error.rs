@@ -1,0 +1,225 @@
+//! [`Error`]: the one error type at the front door, and [`Damage`], what decoders report.
+//!
+//! Errors a server must tell apart are apart (R-E06); each is a full sentence that names what was
+//! wrong, where, and what was expected.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::version::Version;
+
+/// What a call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed. An operation that returns an error has changed nothing, but for
+/// [`Error::Poisoned`] and [`Error::Io`] from a commit: its outcome is known after reopening.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operation required that the entity not exist.
+    #[error("operation {index}: the entity exists already, at version {version}")]
+    EntityExists {
+        /// Position of the operation in its batch, from 0.
+        index: usize,
+        /// Version of the entity that was found.
+        version: Version,
+    },
+    /// The operation required that the entity exist.
+    #[error("operation {index}: the entity does not exist")]
+    EntityNotFound {
+        /// Position of the operation in its batch, from 0.
+        index: usize,
+    },
+    /// The operation required another version of the entity.
+    #[error("operation {index}: the entity is at version {found}, not at {expected}")]
+    VersionMismatch {
+        /// Position of the operation in its batch, from 0.
+        index: usize,
+        /// The version the operation named.
+        expected: Version,
+        /// Version of the entity that was found.
+        found: Version,
+    },
+    /// The function given to a merge refused.
+    #[error("operation {index}: the merge was refused")]
+    MergeRefused {
+        /// Position of the operation in its batch, from 0.
+        index: usize,
+        /// What the function returned.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A batch names one RowKey twice.
+    #[error("operation {index}: its RowKey is already that of operation {first}")]
+    DuplicateRowKey {
+        /// Position of the second operation, from 0.
+        index: usize,
+        /// Position of the first.
+        first: usize,
+    },
+    /// The table does not exist, or no longer.
+    #[error("table {0:?} does not exist")]
+    TableNotFound(Box<str>),
+    /// The table exists already.
+    #[error("table {0:?} exists already")]
+    TableExists(Box<str>),
+    /// Something is larger than its limit.
+    #[error("{what} is {size}, over the limit of {limit}")]
+    LimitExceeded {
+        /// What is too large, with its unit.
+        what: Limit,
+        /// How large it is.
+        size: u64,
+        /// How large it may be.
+        limit: u64,
+    },
+    /// An argument or option has no meaning; says which and why.
+    #[error("{0}")]
+    InvalidArgument(Box<str>),
+    /// The engine could not take the write within [`busy_timeout`](crate::Options::busy_timeout).
+    #[error("busy: waited {waited:?} for {reason}")]
+    Busy {
+        /// How long the call waited.
+        waited: Duration,
+        /// What it waited for, and what keeps that from happening if that is known.
+        reason: Arc<str>,
+    },
+    /// A write or sync of the log failed earlier: reads go on, writes do not; reopen to recover.
+    #[error("the database is read-only since a log write failed: {0}")]
+    Poisoned(Arc<str>),
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// Another handle or process has the directory open.
+    #[error("database {0:?} is open already, here or in another process")]
+    Locked(Box<Path>),
+    /// The directory holds something else.
+    #[error("{dir:?} is not a tablestone database: {reason}")]
+    NotADatabase {
+        /// The directory.
+        dir: Box<Path>,
+        /// What is there or missing.
+        reason: Box<str>,
+    },
+    /// A file was written by a later version of this crate.
+    #[error("{file:?} has format {found}; this build reads formats up to {supported}")]
+    UnsupportedFormat {
+        /// The file.
+        file: Box<Path>,
+        /// The format it states.
+        found: u32,
+        /// The newest this build knows.
+        supported: u32,
+    },
+    /// A file does not hold what was written to it.
+    #[error(transparent)]
+    Corruption(Box<Corruption>),
+    /// The operating system refused an operation.
+    #[error(transparent)]
+    Io(Box<IoError>),
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io(Box::new(IoError { action, path: path.to_owned(), source }))
+    }
+
+    /// Whether trying again later may succeed without a change ([`Error::Busy`]).
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+}
+
+/// Which limit was exceeded, and its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Length of a PartitionKey in bytes.
+    PartitionKey,
+    /// Length of a RowKey in bytes.
+    RowKey,
+    /// Length of a stored value in bytes.
+    Value,
+    /// Number of operations in a batch.
+    BatchOperations,
+    /// Size of a batch in bytes: keys and values.
+    BatchBytes,
+    /// Length of a table's name in bytes.
+    TableName,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PartitionKey => "the PartitionKey's length in bytes",
+            Self::RowKey => "the RowKey's length in bytes",
+            Self::Value => "the value's length in bytes",
+            Self::BatchOperations => "the batch's number of operations",
+            Self::BatchBytes => "the batch's size in bytes",
+            Self::TableName => "the table name's length in bytes",
+        })
+    }
+}
+
+/// Damage found in a file: it was not returned as data, and the file was left as it is (R-E22).
+#[derive(Debug, thiserror::Error)]
+#[error("{file:?} is damaged at offset {offset}: expected {expected}, found {found}")]
+pub struct Corruption {
+    /// The damaged file.
+    pub file: PathBuf,
+    /// Where in the file, in bytes from its start.
+    pub offset: u64,
+    /// What a whole file would have there.
+    pub expected: Cow<'static, str>,
+    /// What it has.
+    pub found: Cow<'static, str>,
+}
+
+/// An operation that the operating system refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {path:?}")]
+pub struct IoError {
+    /// What was tried, as a verb.
+    pub action: &'static str,
+    /// On which file or directory.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+/// What a decoder of bytes found wrong, before it is known which file the bytes are from.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    /// Offset within the decoded bytes.
+    pub(crate) offset: u64,
+    pub(crate) expected: Cow<'static, str>,
+    pub(crate) found: Cow<'static, str>,
+}
+
+impl Damage {
+    #[cold]
+    pub(crate) fn new(
+        offset: u64,
+        expected: impl Into<Cow<'static, str>>,
+        found: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { offset, expected: expected.into(), found: found.into() }
+    }
+
+    /// The front-door error, for bytes that begin at `base` in `file`.
+    #[cold]
+    pub(crate) fn in_file(self, file: &Path, base: u64) -> Error {
+        Error::Corruption(Box::new(Corruption {
+            file: file.to_owned(),
+            offset: base.saturating_add(self.offset),
+            expected: self.expected,
+            found: self.found,
+        }))
+    }
+}
+
+const _: () = assert!(size_of::<Error>() <= 40, "errors travel in every Result: keep them small");

@@ -1,0 +1,20 @@
+//! An LSM-tree storage engine for entities addressed by (table, PartitionKey, RowKey).
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_lossless
+)]
+
+pub mod env;
+mod error;
+mod key;
+mod options;
+mod tombstone;
+mod version;
+
+pub use error::{Corruption, Error, IoError, Limit, Result};
+pub use options::{Compression, Durability, Options, ReadMode, Recovery};
+pub use version::Version;

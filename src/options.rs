@@ -1,0 +1,202 @@
+//! [`Options`]: the few knobs of a database, each with its unit, default and reason.
+//!
+//! Sizes inside the engine (memtable, log segment, file, level) are derived from the memory
+//! budget in [`Sizing`], so that a test reaches every level with a small budget.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::env::{Env, RealEnv};
+use crate::error::{Error, Result};
+
+/// When a commit is acknowledged (R-E10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Once it is synced: it survives power loss. The default.
+    Sync,
+    /// Once it is written to the operating system, which is synced at least this often: a power
+    /// loss takes at most that long a tail of the commits, a killed process nothing.
+    Interval(Duration),
+    /// Once it is written to the operating system, which syncs when it likes.
+    Os,
+}
+
+/// How data blocks are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// zstd at this level (1 to 19) in the levels below the youngest two, where the bulk of
+    /// the data is and most bytes are written once.
+    Zstd(i32),
+}
+
+/// How sealed table files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadMode {
+    /// Mapped into memory: fastest while the data fits into memory. An I/O error on a mapped
+    /// page ends the process with SIGBUS.
+    Mmap,
+    /// Read with positioned reads into the block cache: every I/O error is an [`Error`].
+    Pread,
+}
+
+/// What opening does about damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// Trims a torn tail of the newest log, which no acknowledged commit can be in, and reports
+    /// it; any other damage is an error that leaves all files as they are. The default.
+    Strict,
+    /// Keeps what is provably whole, sets damaged files aside under the name extension
+    /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport).
+    Salvage,
+}
+
+/// How to open a database. The defaults suit a server; tests mostly set `memory_budget` and `env`.
+///
+/// ```
+/// use tablestone::{Durability, Options};
+/// let options = Options::default().memory_budget(64 << 20).durability(Durability::Os);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) memory_budget: usize,
+    pub(crate) durability: Durability,
+    pub(crate) compression: Compression,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) recovery: Recovery,
+    pub(crate) background_threads: usize,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) page_entities: usize,
+    pub(crate) page_bytes: usize,
+    pub(crate) batch_operations: usize,
+    pub(crate) batch_bytes: usize,
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) env: Arc<dyn Env>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory_budget: 256 << 20,
+            durability: Durability::Sync,
+            compression: Compression::Zstd(1),
+            read_mode: ReadMode::Mmap,
+            recovery: Recovery::Strict,
+            background_threads: 2,
+            busy_timeout: Duration::from_secs(10),
+            page_entities: 1_000,
+            page_bytes: 4 << 20,
+            batch_operations: 100,
+            batch_bytes: 4 << 20,
+            key_bytes: 2 << 10,
+            value_bytes: 1 << 20,
+            env: Arc::new(RealEnv::new()),
+        }
+    }
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        impl Options {
+            $($(#[$doc])* #[must_use] pub fn $name(mut self, $name: $type) -> Self {
+                self.$name = $name;
+                self
+            })*
+        }
+    };
+}
+
+setters! {
+    /// Bytes for memtables and block cache together. Default 256 MiB; at least 64 KiB.
+    memory_budget: usize;
+    /// When a commit is acknowledged. Default [`Durability::Sync`].
+    durability: Durability;
+    /// Compression of data blocks. Default zstd level 1.
+    compression: Compression;
+    /// How table files are read. Default [`ReadMode::Mmap`].
+    read_mode: ReadMode;
+    /// What opening does about damage. Default [`Recovery::Strict`].
+    recovery: Recovery;
+    /// Threads that compact. Default 2; at least 1.
+    background_threads: usize;
+    /// How long a write waits under overload before [`Error::Busy`]. Default 10 s (R-E24).
+    busy_timeout: Duration;
+    /// Entities in a page, unless the query says less. Default 1,000, as the service (R-E12).
+    page_entities: usize;
+    /// Stored bytes in a page, unless the query says less. Default 4 MiB, as the service.
+    page_bytes: usize;
+    /// Operations in a batch. Default 100, as the service (R-E07).
+    batch_operations: usize;
+    /// Bytes of keys and values in a batch. Default 4 MiB, as the service.
+    batch_bytes: usize;
+    /// Bytes of a PartitionKey, and of a RowKey. Default 2 KiB (R-E02); at most 16 KiB.
+    key_bytes: usize;
+    /// Bytes of a stored value. Default 1 MiB, as the service; at most 64 MiB.
+    value_bytes: usize;
+    /// The machine to run on. Default [`RealEnv`].
+    env: Arc<dyn Env>;
+}
+
+impl Options {
+    /// Says which option is out of its range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let zstd = match self.compression {
+            Compression::None => 1,
+            Compression::Zstd(level) => level,
+        };
+        let checks = [
+            (self.memory_budget >= 64 << 10, "memory_budget must be at least 64 KiB"),
+            ((1..=19).contains(&zstd), "the zstd level must be 1 to 19"),
+            (
+                self.durability != Durability::Interval(Duration::ZERO),
+                "a sync interval must be positive",
+            ),
+            (self.background_threads >= 1, "background_threads must be at least 1"),
+            (self.page_entities >= 1, "page_entities must be at least 1"),
+            (self.page_bytes >= 1, "page_bytes must be at least 1"),
+            (self.batch_operations >= 1, "batch_operations must be at least 1"),
+            (self.batch_bytes <= 1 << 30, "batch_bytes must be at most 1 GiB"),
+            ((1..=16 << 10).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
+            ((1..=64 << 20).contains(&self.value_bytes), "value_bytes must be 1 to 64 MiB"),
+        ];
+        match checks.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::InvalidArgument((*rule).into())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn sizing(&self) -> Sizing {
+        let memtable_bytes = (self.memory_budget / 8).clamp(8 << 10, 64 << 20);
+        Sizing {
+            memtable_bytes,
+            memtables_bytes: (self.memory_budget / 2).max(2 * memtable_bytes),
+            cache_bytes: self.memory_budget / 2,
+            segment_bytes: memtable_bytes.max(64 << 10) as u64,
+            file_bytes: memtable_bytes as u64,
+            level_base_bytes: 4 * memtable_bytes as u64,
+        }
+    }
+}
+
+/// Sizes derived from the memory budget.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizing {
+    /// A memtable is frozen when it reaches this.
+    pub(crate) memtable_bytes: usize,
+    /// Writers wait when all memtables together reach this.
+    pub(crate) memtables_bytes: usize,
+    /// Capacity of the block cache.
+    pub(crate) cache_bytes: usize,
+    /// A log segment is sealed when it reaches this.
+    pub(crate) segment_bytes: u64,
+    /// Compaction ends an output file at about this size.
+    pub(crate) file_bytes: u64,
+    /// Target size of level 1; each level below is ten times larger.
+    pub(crate) level_base_bytes: u64,
+}

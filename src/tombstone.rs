@@ -1,0 +1,158 @@
+//! Range tombstones: "every key in [start, end) written before this version is deleted".
+//!
+//! Invariant of [`RangeTombstones`]: an immutable set, cut into disjoint fragments in key order,
+//! each with the versions that cover it, newest first. Sets are small: tables dropped, partitions
+//! and ranges deleted, since the last compaction that applied them everywhere.
+
+use crate::version::Version;
+
+/// One deletion of a key range, over encoded keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RangeTombstone {
+    /// First encoded key covered.
+    pub(crate) start: Box<[u8]>,
+    /// First encoded key no longer covered.
+    pub(crate) end: Box<[u8]>,
+    /// Entries in the range with a smaller version are deleted.
+    pub(crate) version: Version,
+}
+
+#[derive(Debug)]
+struct Fragment {
+    start: Box<[u8]>,
+    end: Box<[u8]>,
+    /// Newest first.
+    versions: Vec<Version>,
+}
+
+/// An immutable set of range tombstones, searchable by key and version.
+#[derive(Debug, Default)]
+pub(crate) struct RangeTombstones {
+    all: Vec<RangeTombstone>,
+    fragments: Vec<Fragment>,
+}
+
+impl RangeTombstones {
+    pub(crate) fn new(mut all: Vec<RangeTombstone>) -> Self {
+        all.retain(|t| t.start < t.end);
+        all.sort();
+        all.dedup();
+        let fragments = fragment(&all);
+        Self { all, fragments }
+    }
+
+    /// This set with one more.
+    pub(crate) fn with(&self, tombstone: RangeTombstone) -> Self {
+        let mut all = self.all.clone();
+        all.push(tombstone);
+        Self::new(all)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RangeTombstone> {
+        self.all.iter()
+    }
+
+    /// The newest tombstone at or before `at` that covers `key`; [`Version::ZERO`] if none does.
+    /// An entry of the key with a smaller version is deleted for a read at `at`.
+    pub(crate) fn covering(&self, key: &[u8], at: Version) -> Version {
+        self.find(key).map_or(Version::ZERO, |f| newest_at(f, at))
+    }
+
+    /// The fragment that covers `key` at `at`: the version, and the key at which it ends.
+    pub(crate) fn fragment_at(&self, key: &[u8], at: Version) -> Option<(Version, &[u8])> {
+        let fragment = self.find(key)?;
+        let version = newest_at(fragment, at);
+        (version > Version::ZERO).then_some((version, &*fragment.end))
+    }
+
+    /// Whether one tombstone with `newer_than < version <= at` covers all of [first, last].
+    pub(crate) fn covers_all(
+        &self,
+        first: &[u8],
+        last: &[u8],
+        newer_than: Version,
+        at: Version,
+    ) -> bool {
+        self.all.iter().any(|t| {
+            *t.start <= *first && *last < *t.end && t.version > newer_than && t.version <= at
+        })
+    }
+
+    fn find(&self, key: &[u8]) -> Option<&Fragment> {
+        let after = self.fragments.partition_point(|f| *f.start <= *key);
+        let fragment = self.fragments.get(after.checked_sub(1)?)?;
+        (*key < *fragment.end).then_some(fragment)
+    }
+}
+
+fn newest_at(fragment: &Fragment, at: Version) -> Version {
+    fragment.versions.iter().copied().find(|&v| v <= at).unwrap_or(Version::ZERO)
+}
+
+/// Cuts overlapping ranges at every start and end, sweeping over them in key order.
+fn fragment(all: &[RangeTombstone]) -> Vec<Fragment> {
+    let mut cuts: Vec<&[u8]> = all.iter().flat_map(|t| [&*t.start, &*t.end]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut fragments = Vec::new();
+    let mut active: Vec<&RangeTombstone> = Vec::new();
+    let mut upcoming = all.iter().peekable();
+    for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
+        active.retain(|t| *t.end > *start);
+        while let Some(t) = upcoming.next_if(|t| *t.start <= *start) {
+            active.push(t);
+        }
+        if active.is_empty() {
+            continue;
+        }
+        let mut versions: Vec<Version> = active.iter().map(|t| t.version).collect();
+        versions.sort_unstable_by(|a, b| b.cmp(a));
+        fragments.push(Fragment { start: start.into(), end: end.into(), versions });
+    }
+    fragments
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tombstone() -> impl Strategy<Value = RangeTombstone> {
+        (0u8..20, 0u8..20, 1u64..10).prop_map(|(start, end, version)| RangeTombstone {
+            start: [start].into(),
+            end: [end].into(),
+            version: Version::from_ticks(version),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn covering_agrees_with_a_linear_search(
+            all in proptest::collection::vec(tombstone(), 0..12),
+            key in 0u8..22,
+            at in 0u64..12,
+        ) {
+            let at = Version::from_ticks(at);
+            let set = RangeTombstones::new(all.clone());
+            let expected = all
+                .iter()
+                .filter(|t| *t.start <= [key][..] && [key][..] < *t.end && t.version <= at)
+                .map(|t| t.version)
+                .max()
+                .unwrap_or_default();
+            prop_assert_eq!(set.covering(&[key], at), expected);
+            if let Some((version, end)) = set.fragment_at(&[key], at) {
+                prop_assert_eq!(version, expected);
+                prop_assert!(*end > [key][..]);
+                prop_assert_eq!(set.covering(&[end[0] - 1], at), expected);
+            } else {
+                prop_assert_eq!(expected, Version::ZERO);
+            }
+        }
+    }
+}
