@@ -13,6 +13,7 @@ mod error;
 mod key;
 mod options;
 mod tombstone;
+mod varint;
 mod version;
 
 pub use error::{Corruption, Error, IoError, Limit, Result};

@@ -1,0 +1,174 @@
+//! Bytes of the file formats: LEB128 varints, length-prefixed slices, fixed little-endian numbers.
+//!
+//! [`Decoder`] never trusts a length: every read is checked against what is left, and says where
+//! in the decoded bytes it failed.
+
+use crate::error::Damage;
+
+/// Longest encoding of a u64.
+pub(crate) const MAX_VARINT: usize = 10;
+
+/// Appends `value` in 1 to 10 bytes, seven bits a byte, least significant first.
+#[inline]
+pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a varint length and the bytes.
+pub(crate) fn push_slice(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads a varint at the front: its value and its length; `None` if it is cut short or too long.
+#[inline]
+pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let first = *bytes.first()?;
+    if first < 0x80 {
+        return Some((u64::from(first), 1));
+    }
+    read_long_varint(bytes)
+}
+
+fn read_long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (i, &byte) in bytes.iter().take(MAX_VARINT).enumerate() {
+        let bits = u64::from(byte & 0x7F);
+        if i == MAX_VARINT - 1 && bits > 1 {
+            return None;
+        }
+        value |= bits << (7 * i);
+        if byte < 0x80 {
+            return Some((value, i + 1));
+        }
+    }
+    None
+}
+
+/// Reads one encoded structure from front to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Offset of the next byte.
+    pub(crate) fn offset(&self) -> u64 {
+        self.at as u64
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    /// A damage report for the next byte.
+    pub(crate) fn damage(&self, expected: &'static str, found: impl Into<String>) -> Damage {
+        Damage::new(self.offset(), expected, found.into())
+    }
+
+    #[inline]
+    pub(crate) fn varint(&mut self, what: &'static str) -> Result<u64, Damage> {
+        match read_varint(self.rest()) {
+            Some((value, len)) => {
+                self.at += len;
+                Ok(value)
+            }
+            None => Err(self.damage(what, "no whole varint")),
+        }
+    }
+
+    /// A varint that must fit a usize no larger than `limit`.
+    pub(crate) fn length(&mut self, what: &'static str, limit: usize) -> Result<usize, Damage> {
+        let before = *self;
+        let value = self.varint(what)?;
+        match usize::try_from(value) {
+            Ok(len) if len <= limit => Ok(len),
+            _ => Err(before.damage(what, format!("{value}, over the limit of {limit}"))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], Damage> {
+        let rest = self.rest();
+        match rest.get(..len) {
+            Some(bytes) => {
+                self.at += len;
+                Ok(bytes)
+            }
+            None => Err(self.damage(what, format!("{} of {len} bytes", rest.len()))),
+        }
+    }
+
+    /// A varint length and that many bytes.
+    #[inline]
+    pub(crate) fn slice(&mut self, what: &'static str) -> Result<&'a [u8], Damage> {
+        let len = self.varint(what)?;
+        self.bytes(usize::try_from(len).unwrap_or(usize::MAX), what)
+    }
+
+    pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8, Damage> {
+        Ok(u8::from_le_bytes(self.array(what)?))
+    }
+
+    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32, Damage> {
+        Ok(u32::from_le_bytes(self.array(what)?))
+    }
+
+    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, Damage> {
+        Ok(u64::from_le_bytes(self.array(what)?))
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Damage> {
+        match self.rest().first_chunk::<N>() {
+            Some(bytes) => {
+                self.at += N;
+                Ok(*bytes)
+            }
+            None => Err(self.damage(what, "the end")),
+        }
+    }
+
+    /// Fails unless everything was read.
+    pub(crate) fn finish(self) -> Result<(), Damage> {
+        if self.is_empty() { Ok(()) } else { Err(self.damage("the end", "more bytes")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn varints_round_trip(value in prop_oneof![any::<u64>(), (0u32..64).prop_map(|b| 1 << b)]) {
+            let mut out = Vec::new();
+            push_varint(&mut out, value);
+            prop_assert_eq!(read_varint(&out), Some((value, out.len())));
+            prop_assert_eq!(read_varint(&out[..out.len() - 1]), None);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..24)) {
+            let mut decoder = Decoder::new(&bytes);
+            let _ = decoder.slice("a slice");
+            let _ = decoder.u64("a number");
+            let _ = decoder.length("a length", 7);
+            let _ = decoder.finish();
+        }
+    }
+}
