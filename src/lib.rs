@@ -8,10 +8,13 @@
     clippy::cast_lossless
 )]
 
+mod entry;
 pub mod env;
 mod error;
 mod key;
+mod memtable;
 mod options;
+mod sync;
 mod tombstone;
 mod varint;
 mod version;

@@ -1,0 +1,105 @@
+//! Stored entries and the cursor over them: what memtable, table files and merge have in common.
+//!
+//! Invariant: entries are ordered by key ascending, then version descending, so the newest
+//! version of a key is its first entry.
+
+use crate::error::Result;
+use crate::version::Version;
+
+/// What an entry does to its key. The numbers are stored in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The key is absent from this version on.
+    Delete = 0,
+    /// The key has the entry's value from this version on.
+    Put = 1,
+}
+
+impl Kind {
+    /// The kind a stored byte stands for.
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Delete),
+            1 => Some(Self::Put),
+            _ => None,
+        }
+    }
+
+    /// The byte that is stored for this kind.
+    pub(crate) const fn byte(self) -> u8 {
+        self as u8
+    }
+}
+
+/// One version of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) version: Version,
+    pub(crate) kind: Kind,
+    /// Empty for [`Kind::Delete`].
+    pub(crate) value: &'a [u8],
+}
+
+/// What a point lookup found: the newest entry of the key at or before a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found<'a> {
+    pub(crate) version: Version,
+    pub(crate) kind: Kind,
+    /// Empty for [`Kind::Delete`].
+    pub(crate) value: &'a [u8],
+}
+
+/// A position in a sequence of entries.
+///
+/// A new cursor is not positioned: it is invalid until one of the seeks finds an entry. While it
+/// is invalid, [`next`](Cursor::next) and its like do nothing. Forward it visits entries, in
+/// reverse it visits keys: a reverse page needs the newest entry at a version of each key, which
+/// it finds going forward from the key's first entry.
+pub(crate) trait Cursor {
+    /// Positions on the first entry with a key at or after `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// Positions on the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// Positions on the newest entry of the largest key before `key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
+    /// Positions on the newest entry of the last key.
+    fn seek_to_last(&mut self) -> Result<()>;
+
+    /// Whether the cursor is on an entry.
+    fn valid(&self) -> bool;
+    /// Key of the current entry; empty if there is none.
+    fn key(&self) -> &[u8];
+    /// Version of the current entry; [`Version::ZERO`] if there is none.
+    fn version(&self) -> Version;
+    /// Kind of the current entry; [`Kind::Delete`] if there is none.
+    fn kind(&self) -> Kind;
+    /// Value of the current entry; empty if there is none.
+    fn value(&self) -> &[u8];
+
+    /// Moves to the next entry, which may be an older version of the same key.
+    fn next(&mut self) -> Result<()>;
+    /// Moves to the newest entry of the next key.
+    fn next_key(&mut self) -> Result<()>;
+    /// Moves to the newest entry of the previous key.
+    fn previous_key(&mut self) -> Result<()>;
+
+    /// The current entry; only meaningful while the cursor is valid.
+    fn entry(&self) -> Entry<'_> {
+        Entry { key: self.key(), version: self.version(), kind: self.kind(), value: self.value() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_the_byte_it_is_stored_as() {
+        for byte in 0..=u8::MAX {
+            assert_eq!(Kind::from_byte(byte).map_or(byte, Kind::byte), byte);
+        }
+        assert_eq!(Kind::from_byte(2), None);
+    }
+}
