@@ -8,12 +8,14 @@
     clippy::cast_lossless
 )]
 
+mod cache;
 mod entry;
 pub mod env;
 mod error;
 mod key;
 mod memtable;
 mod options;
+mod sst;
 mod sync;
 mod tombstone;
 mod varint;

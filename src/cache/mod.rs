@@ -1,0 +1,192 @@
+//! The block cache: decoded blocks and filters of table files, within a budget of bytes.
+//!
+//! Invariant: what is cached was checked against its checksum, and never changes: a file is
+//! written once and its id is never given again, so nothing needs to be removed when a file is.
+//! This room calls no other.
+
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
+
+use bloomfilter::Bloom;
+use quick_cache::Weighter;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+
+/// The number of a table file: never given twice in the life of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FileId(u64);
+
+impl FileId {
+    pub(crate) const fn new(id: u64) -> Self {
+        Self(id)
+    }
+
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Where a block begins in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BlockOffset(pub(crate) u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    file: FileId,
+    offset: BlockOffset,
+}
+
+impl Hash for Slot {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.file.0.rotate_left(40) ^ self.offset.0);
+    }
+}
+
+/// Mixes the one number that a slot hashes to. Nobody outside chooses file ids and offsets, so a
+/// keyed hash would only cost time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The two halves of a 128-bit product by an odd constant, folded.
+        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product as u64) ^ ((product >> 64) as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Lifecycle = DefaultLifecycle<Slot, Cached>;
+
+/// What the cache holds: decoded, checked, shared.
+#[derive(Clone, Debug)]
+enum Cached {
+    Block(Arc<[u8]>),
+    Filter(Arc<Bloom<u64>>),
+}
+
+/// What a slot costs besides its content: the entry, its key and the reference count.
+const SLOT_BYTES: u64 = 96;
+/// A first guess of an item's size, by which the cache sizes its tables.
+const TYPICAL_ITEM_BYTES: usize = 8 << 10;
+
+#[derive(Clone, Copy, Debug)]
+struct Bytes;
+
+impl Weighter<Slot, Cached> for Bytes {
+    fn weight(&self, _: &Slot, item: &Cached) -> u64 {
+        SLOT_BYTES
+            + match item {
+                Cached::Block(bytes) => bytes.len() as u64,
+                Cached::Filter(bloom) => bloom.len() / 8,
+            }
+    }
+}
+
+/// A scan-resistant cache, sharded so that readers seldom meet.
+pub(crate) struct BlockCache {
+    items: Cache<Slot, Cached, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
+}
+
+/// How often the cache was asked, and for what it is holding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) bytes: u64,
+    pub(crate) capacity: u64,
+}
+
+impl BlockCache {
+    /// A cache of at most about `capacity` bytes.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let items = (capacity / TYPICAL_ITEM_BYTES).max(16);
+        Self {
+            items: Cache::with(
+                items,
+                capacity as u64,
+                Bytes,
+                BuildHasherDefault::default(),
+                DefaultLifecycle::default(),
+            ),
+        }
+    }
+
+    pub(crate) fn block(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
+        match self.items.get(&Slot { file, offset })? {
+            Cached::Block(bytes) => Some(bytes),
+            Cached::Filter(_) => None,
+        }
+    }
+
+    pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
+        self.items.insert(Slot { file, offset }, Cached::Block(bytes));
+    }
+
+    pub(crate) fn filter(&self, file: FileId, offset: BlockOffset) -> Option<Arc<Bloom<u64>>> {
+        match self.items.get(&Slot { file, offset })? {
+            Cached::Filter(filter) => Some(filter),
+            Cached::Block(_) => None,
+        }
+    }
+
+    pub(crate) fn insert_filter(&self, file: FileId, offset: BlockOffset, bloom: Arc<Bloom<u64>>) {
+        self.items.insert(Slot { file, offset }, Cached::Filter(bloom));
+    }
+
+    pub(crate) fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.items.hits(),
+            misses: self.items.misses(),
+            bytes: self.items.weight(),
+            capacity: self.items.capacity(),
+        }
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BlockCache").field(&self.stats()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_it_was_given_within_its_budget() {
+        let cache = BlockCache::new(1 << 20);
+        let bytes: Arc<[u8]> = vec![7; 8 << 10].into();
+        for file in 0..10 {
+            for block in 0..100 {
+                cache.insert_block(FileId::new(file), BlockOffset(block), Arc::clone(&bytes));
+            }
+        }
+        let stats = cache.stats();
+        assert!(stats.bytes <= 1 << 20 && stats.bytes > 512 << 10, "{stats:?}");
+        cache.insert_block(FileId::new(99), BlockOffset(1), Arc::clone(&bytes));
+        assert!(cache.block(FileId::new(99), BlockOffset(1)).is_some());
+        assert!(cache.block(FileId::new(99), BlockOffset(2)).is_none());
+        assert!(cache.filter(FileId::new(99), BlockOffset(1)).is_none());
+    }
+}
