@@ -14,6 +14,7 @@ pub mod env;
 mod error;
 mod key;
 mod memtable;
+mod merge;
 mod options;
 mod sst;
 mod sync;

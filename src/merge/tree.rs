@@ -1,0 +1,416 @@
+//! [`MergeCursor`]: k sorted cursors as one, by a tournament (loser) tree.
+//!
+//! Invariant: unless an operation failed, `winner` is the source whose position comes first (by
+//! key, then newest version, then lowest index), and every inner node holds the loser of the match
+//! played there between the positions its sources have now, and how close that match was. So the
+//! next position costs one match a level, and whether any other source stands on the winner's key
+//! is written on the winner's path to the root.
+//!
+//! ```text
+//!              winner = 2             after source 2 moved on, only the matches
+//!              node 1: 0              at nodes 3 and 1 are played again
+//!             /         \
+//!        node 2: 1    node 3: 3
+//!        /      \      /      \
+//!      [0]     [1]   [2]     [3]      leaves are nodes 4 to 7
+//! ```
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "node and source numbers are below the lengths they were made from; this is the \
+              innermost loop of every scan and compaction"
+)]
+
+use std::cmp::Ordering;
+
+use crate::entry::{Cursor, Kind};
+use crate::error::Result;
+use crate::version::Version;
+
+/// Which way positions follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Ascending keys, all versions.
+    Forward,
+    /// Descending keys, each at its newest version.
+    Reverse,
+}
+
+/// How close a match was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Tie {
+    /// The keys differ, or a source is at its end.
+    None,
+    /// The same key at different versions.
+    Key,
+    /// The same key at the same version: one entry, present twice.
+    Entry,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Loser {
+    source: u32,
+    tie: Tie,
+}
+
+/// The entries of several cursors in one order, each entry once.
+///
+/// Where two sources have the same key at the same version, the one with the lower index is
+/// shown. After an error the position is undefined until the next seek.
+pub(crate) struct MergeCursor<C> {
+    sources: Vec<C>,
+    /// Bytes that most keys begin with, so that `heads` holds bytes that differ.
+    shared: Box<[u8]>,
+    /// For each source, eight bytes of its key that settle most matches.
+    heads: Vec<u64>,
+    /// By node; node 0 is not used.
+    losers: Vec<Loser>,
+    winner: usize,
+    order: Order,
+    /// Winners by node while the tree is built.
+    winners: Vec<u32>,
+    /// The key that tied sources are moved beyond.
+    key: Vec<u8>,
+}
+
+impl<C: Cursor> MergeCursor<C> {
+    /// Merges `sources`, newest first. `shared` is a prefix that most keys are expected to have:
+    /// a matter of speed only.
+    pub(crate) fn new(sources: Vec<C>, shared: &[u8]) -> Self {
+        let count = sources.len();
+        Self {
+            sources,
+            shared: shared.into(),
+            heads: vec![u64::MAX; count],
+            losers: vec![Loser { source: 0, tie: Tie::None }; count],
+            winner: 0,
+            order: Order::Forward,
+            winners: vec![0; 2 * count],
+            key: Vec::new(),
+        }
+    }
+
+    /// Moves the source that is first, by `step` (which leaves what precedes it in the order
+    /// behind), and finds the new first. The caller answers for every entry that is left out.
+    #[inline]
+    pub(crate) fn step_first(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+        if let Some(first) = self.sources.get_mut(self.winner) {
+            step(first)?;
+            self.replay();
+        }
+        Ok(())
+    }
+
+    /// Puts every source at a position and plays all matches.
+    fn place(&mut self, order: Order, mut put: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
+        self.order = order;
+        for source in &mut self.sources {
+            put(source)?;
+        }
+        self.build();
+        Ok(())
+    }
+
+    fn build(&mut self) {
+        let count = self.sources.len();
+        for source in 0..count {
+            self.heads[source] = self.head(source);
+            self.winners[count + source] = source as u32;
+        }
+        for node in (1..count).rev() {
+            let (a, b) = (self.winners[2 * node], self.winners[2 * node + 1]);
+            let (first, tie) = self.play(a as usize, b as usize);
+            let (won, lost) = if first { (a, b) } else { (b, a) };
+            self.winners[node] = won;
+            self.losers[node] = Loser { source: lost, tie };
+        }
+        self.winner = match count {
+            0 | 1 => 0,
+            _ => self.winners[1] as usize,
+        };
+    }
+
+    /// Plays the matches on the winner's path again after it moved.
+    #[inline]
+    fn replay(&mut self) {
+        let mut up = self.winner;
+        self.heads[up] = self.head(up);
+        let mut node = (up + self.sources.len()) / 2;
+        while node > 0 {
+            let other = self.losers[node].source as usize;
+            let (first, tie) = self.play(up, other);
+            if first {
+                self.losers[node].tie = tie;
+            } else {
+                self.losers[node] = Loser { source: up as u32, tie };
+                up = other;
+            }
+            node /= 2;
+        }
+        self.winner = up;
+    }
+
+    /// Whether source `a` comes before source `b`, and by how much.
+    #[inline]
+    fn play(&self, a: usize, b: usize) -> (bool, Tie) {
+        match self.heads[a].cmp(&self.heads[b]) {
+            Ordering::Less => (true, Tie::None),
+            Ordering::Greater => (false, Tie::None),
+            Ordering::Equal => self.play_in_full(a, b),
+        }
+    }
+
+    fn play_in_full(&self, a: usize, b: usize) -> (bool, Tie) {
+        let (left, right) = (&self.sources[a], &self.sources[b]);
+        if !(left.valid() && right.valid()) {
+            return (left.valid() || (a < b && !right.valid()), Tie::None);
+        }
+        let keys = match self.order {
+            Order::Forward => left.key().cmp(right.key()),
+            Order::Reverse => right.key().cmp(left.key()),
+        };
+        if keys != Ordering::Equal {
+            return (keys == Ordering::Less, Tie::None);
+        }
+        match right.version().cmp(&left.version()) {
+            Ordering::Less => (true, Tie::Key),
+            Ordering::Greater => (false, Tie::Key),
+            Ordering::Equal => (a < b, Tie::Entry),
+        }
+    }
+
+    /// A number that orders positions as their keys do, but for equal numbers.
+    #[inline]
+    fn head(&self, source: usize) -> u64 {
+        let cursor = &self.sources[source];
+        if !cursor.valid() {
+            return u64::MAX;
+        }
+        let key = cursor.key();
+        let head = match key.get(..self.shared.len()) {
+            Some(start) if *start == *self.shared => first_eight(&key[self.shared.len()..]),
+            _ if *key < *self.shared => 0,
+            _ => u64::MAX,
+        };
+        match self.order {
+            Order::Forward => head,
+            Order::Reverse => !head,
+        }
+    }
+
+    /// How close the closest other source is to the winner.
+    #[inline]
+    fn closest(&self) -> Tie {
+        let mut node = (self.winner + self.sources.len()) / 2;
+        let mut closest = Tie::None;
+        while node > 0 {
+            closest = closest.max(self.losers[node].tie);
+            node /= 2;
+        }
+        closest
+    }
+
+    /// Moves every source that stands on the winner's key by `step`, until `passed` says that
+    /// the winner stands where it should.
+    #[cold]
+    fn step_tied(
+        &mut self,
+        step: impl Fn(&mut C) -> Result<()>,
+        passed: impl Fn(&C, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend_from_slice(self.key());
+        let mut stepped = Ok(());
+        while stepped.is_ok() && self.valid() && !passed(&self.sources[self.winner], &key) {
+            stepped = self.step_first(&step);
+        }
+        self.key = key;
+        stepped
+    }
+
+    /// Sees to it that the sources are placed for going forward from the current key.
+    #[inline]
+    fn turn_forward(&mut self) -> Result<()> {
+        if self.order == Order::Forward { Ok(()) } else { self.turn(Self::seek) }
+    }
+
+    #[cold]
+    fn turn(&mut self, seek: impl FnOnce(&mut Self, &[u8]) -> Result<()>) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        let key = self.key().to_vec();
+        seek(self, &key)
+    }
+}
+
+#[inline]
+fn first_eight(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(eight) => u64::from_be_bytes(*eight),
+        None => {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            u64::from_be_bytes(eight)
+        }
+    }
+}
+
+impl<C: Cursor> Cursor for MergeCursor<C> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.place(Order::Forward, |source| source.seek(key))
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.place(Order::Forward, C::seek_to_first)
+    }
+
+    #[inline]
+    fn valid(&self) -> bool {
+        self.sources.get(self.winner).is_some_and(C::valid)
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.sources.get(self.winner).map_or(&[], C::key)
+    }
+
+    #[inline]
+    fn version(&self) -> Version {
+        self.sources.get(self.winner).map_or(Version::ZERO, C::version)
+    }
+
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.sources.get(self.winner).map_or(Kind::Delete, C::kind)
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.sources.get(self.winner).map_or(&[], C::value)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.turn_forward()?;
+        if self.closest() < Tie::Entry {
+            return self.step_first(C::next);
+        }
+        let version = self.version();
+        self.step_tied(C::next, |source, key| source.version() != version || source.key() != key)
+    }
+
+    #[inline]
+    fn next_key(&mut self) -> Result<()> {
+        self.turn_forward()?;
+        match self.closest() {
+            Tie::None => self.step_first(C::next_key),
+            _ => self.step_tied(C::next_key, |source, key| source.key() != key),
+        }
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.place(Order::Reverse, |source| source.seek_before(key))
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.place(Order::Reverse, C::seek_to_last)
+    }
+
+    #[inline]
+    fn previous_key(&mut self) -> Result<()> {
+        if self.order == Order::Forward {
+            return self.turn(Self::seek_before);
+        }
+        match self.closest() {
+            Tie::None => self.step_first(C::previous_key),
+            _ => self.step_tied(C::previous_key, |source, key| source.key() != key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::{Row, VecCursor, model, rows};
+    use super::*;
+
+    fn merged(sources: &[Vec<Row>], shared: &[u8]) -> MergeCursor<VecCursor> {
+        MergeCursor::new(sources.iter().map(|rows| VecCursor::new(rows)).collect(), shared)
+    }
+
+    fn at<C: Cursor>(cursor: &C) -> Option<Row> {
+        cursor.valid().then(|| Row {
+            key: cursor.key().to_vec(),
+            version: cursor.version().ticks(),
+            kind: cursor.kind(),
+            value: cursor.value().to_vec(),
+        })
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Seek(Vec<u8>),
+        First,
+        Next,
+        NextKey,
+        SeekBefore(Vec<u8>),
+        Last,
+        PreviousKey,
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(prop_oneof![0u8..3, Just(0xFF)], 0..4)
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            1 => key().prop_map(Op::Seek),
+            1 => Just(Op::First),
+            4 => Just(Op::Next),
+            4 => Just(Op::NextKey),
+            1 => key().prop_map(Op::SeekBefore),
+            1 => Just(Op::Last),
+            4 => Just(Op::PreviousKey),
+        ]
+    }
+
+    proptest! {
+        /// Any walk, both ways, sees what one sorted list of all entries would show.
+        #[test]
+        fn walks_agree_with_one_sorted_list(
+            sources in proptest::collection::vec(rows(), 0..7),
+            shared in key(),
+            ops in proptest::collection::vec(op(), 1..40),
+        ) {
+            let mut cursor = merged(&sources, &shared);
+            let mut expected = VecCursor::new(&model(&sources));
+            for op in ops {
+                match &op {
+                    Op::Seek(key) => { cursor.seek(key).unwrap(); expected.seek(key).unwrap(); }
+                    Op::First => {
+                        cursor.seek_to_first().unwrap();
+                        expected.seek_to_first().unwrap();
+                    }
+                    Op::SeekBefore(key) => {
+                        cursor.seek_before(key).unwrap();
+                        expected.seek_before(key).unwrap();
+                    }
+                    Op::Last => {
+                        cursor.seek_to_last().unwrap();
+                        expected.seek_to_last().unwrap();
+                    }
+                    Op::Next => { cursor.next().unwrap(); expected.next().unwrap(); }
+                    Op::NextKey => { cursor.next_key().unwrap(); expected.next_key().unwrap(); }
+                    Op::PreviousKey => {
+                        cursor.previous_key().unwrap();
+                        expected.previous_key().unwrap();
+                    }
+                }
+                prop_assert_eq!(at(&cursor), at(&expected), "{:?}", op);
+            }
+        }
+    }
+}
