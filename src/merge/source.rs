@@ -3,21 +3,62 @@
 //! Invariant: no entry of a source is newer than the version stated for it when it was made, so
 //! that what a range tombstone covers can be skipped without looking.
 
+use std::sync::Arc;
+
+use super::{CacheUse, LevelCursor, SortedFile};
 use crate::entry::{Cursor, Kind};
 use crate::error::Result;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::version::Version;
 
 /// One sorted sequence of entries.
-pub(crate) enum Source<'a> {
+pub(crate) enum Source<'a, F: SortedFile + 'a> {
     /// A memtable, and the newest version in it.
     Memtable(MemtableCursor<'a>, Version),
+    /// A file, and the newest version in it.
+    File(F::Cursor<'a>, Version),
+    /// A run of files that do not overlap.
+    Level(LevelCursor<'a, F>),
 }
 
-impl<'a> Source<'a> {
+impl<'a, F: SortedFile> Source<'a, F> {
     /// A memtable; `newest` is [`Version::MAX`] while it is written to.
     pub(crate) fn memtable(memtable: &'a Memtable, newest: Version) -> Self {
         Self::Memtable(memtable.cursor(), newest)
+    }
+
+    /// A file by itself.
+    pub(crate) fn file(file: &'a F, cache: CacheUse) -> Self {
+        Self::File(file.cursor(cache), file.newest())
+    }
+
+    /// Files in key order that do not overlap, as one sequence.
+    pub(crate) fn level(files: &'a [Arc<F>], cache: CacheUse) -> Self {
+        match files {
+            [file] => Self::file(file, cache),
+            _ => Self::Level(LevelCursor::new(files, cache)),
+        }
+    }
+
+    /// Moves forward over the current key and every key before `to`, or at least over some, where
+    /// all there is to know about them is that they are older than `cover`.
+    pub(crate) fn skip_forward(&mut self, cover: Version, to: &[u8]) -> Result<()> {
+        match self {
+            Self::Memtable(cursor, newest) if *newest < cover => cursor.seek(to),
+            Self::File(cursor, newest) if *newest < cover => cursor.seek(to),
+            Self::Level(cursor) => cursor.skip_forward(cover, to),
+            Self::Memtable(..) | Self::File(..) => self.next_key(),
+        }
+    }
+
+    /// As [`skip_forward`](Self::skip_forward), backward over every key at or after `to`.
+    pub(crate) fn skip_backward(&mut self, cover: Version, to: &[u8]) -> Result<()> {
+        match self {
+            Self::Memtable(cursor, newest) if *newest < cover => cursor.seek_before(to),
+            Self::File(cursor, newest) if *newest < cover => cursor.seek_before(to),
+            Self::Level(cursor) => cursor.skip_backward(cover, to),
+            Self::Memtable(..) | Self::File(..) => self.previous_key(),
+        }
     }
 }
 
@@ -25,11 +66,13 @@ macro_rules! each {
     ($self:ident, $cursor:ident => $call:expr) => {
         match $self {
             Self::Memtable($cursor, _) => $call,
+            Self::File($cursor, _) => $call,
+            Self::Level($cursor) => $call,
         }
     };
 }
 
-impl Cursor for Source<'_> {
+impl<F: SortedFile> Cursor for Source<'_, F> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         each!(self, cursor => cursor.seek(key))
     }

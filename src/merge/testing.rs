@@ -1,9 +1,11 @@
-//! A cursor over a sorted list: the model that merged cursors are compared with.
+//! A cursor over a sorted list: the model that other cursors are compared with, step by step.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::{CacheUse, SortedFile};
 use crate::entry::{Cursor, Kind};
 use crate::error::Result;
 use crate::version::Version;
@@ -16,10 +18,61 @@ pub(super) struct Row {
     pub(super) value: Vec<u8>,
 }
 
+/// A step of a walk.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Stay,
+    Seek(Vec<u8>),
+    First,
+    Next,
+    NextKey,
+    SeekBefore(Vec<u8>),
+    Last,
+    PreviousKey,
+}
+
+impl Op {
+    /// Takes the step; where the cursor is afterwards.
+    pub(super) fn apply<C: Cursor>(&self, cursor: &mut C) -> Option<Row> {
+        match self {
+            Self::Stay => Ok(()),
+            Self::Seek(key) => cursor.seek(key),
+            Self::First => cursor.seek_to_first(),
+            Self::Next => cursor.next(),
+            Self::NextKey => cursor.next_key(),
+            Self::SeekBefore(key) => cursor.seek_before(key),
+            Self::Last => cursor.seek_to_last(),
+            Self::PreviousKey => cursor.previous_key(),
+        }
+        .unwrap();
+        cursor.valid().then(|| Row {
+            key: cursor.key().to_vec(),
+            version: cursor.version().ticks(),
+            kind: cursor.kind(),
+            value: cursor.value().to_vec(),
+        })
+    }
+}
+
+pub(super) fn key() -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(prop_oneof![0u8..3, Just(0xFF)], 0..4)
+}
+
+pub(super) fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        1 => key().prop_map(Op::Seek),
+        1 => Just(Op::First),
+        4 => Just(Op::Next),
+        4 => Just(Op::NextKey),
+        1 => key().prop_map(Op::SeekBefore),
+        1 => Just(Op::Last),
+        4 => Just(Op::PreviousKey),
+    ]
+}
+
 /// One source: few distinct keys and versions, so that sources collide.
 pub(super) fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let key = proptest::collection::vec(prop_oneof![0u8..3, Just(0xFF)], 0..4);
-    let row = (key, 0u64..4, any::<bool>(), any::<u8>());
+    let row = (key(), 0u64..4, any::<bool>(), any::<u8>());
     proptest::collection::vec(row, 0..12).prop_map(|rows| {
         let rows = rows.into_iter().map(|(key, version, put, value)| Row {
             key,
@@ -125,4 +178,41 @@ impl Cursor for VecCursor {
         let key = self.key().to_vec();
         self.seek_before(&key)
     }
+}
+
+/// A file of a level.
+pub(super) struct Run(Vec<Row>);
+
+impl SortedFile for Run {
+    type Cursor<'a> = VecCursor;
+
+    fn smallest(&self) -> &[u8] {
+        &self.0[0].key
+    }
+
+    fn largest(&self) -> &[u8] {
+        &self.0[self.0.len() - 1].key
+    }
+
+    fn newest(&self) -> Version {
+        Version::from_ticks(self.0.iter().map(|row| row.version).max().unwrap())
+    }
+
+    fn cursor(&self, _: CacheUse) -> VecCursor {
+        VecCursor::new(&self.0)
+    }
+}
+
+/// Cuts rows into files at about those places, but never between versions of a key.
+pub(super) fn run(rows: &[Row], cuts: &[usize]) -> Vec<Arc<Run>> {
+    let mut files: Vec<Vec<Row>> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        match files.last_mut() {
+            Some(file) if !cuts.contains(&at) || file[file.len() - 1].key == row.key => {
+                file.push(row.clone());
+            }
+            _ => files.push(vec![row.clone()]),
+        }
+    }
+    files.into_iter().map(|rows| Arc::new(Run(rows))).collect()
 }

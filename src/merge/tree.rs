@@ -334,48 +334,8 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{Row, VecCursor, model, rows};
+    use super::super::testing::{VecCursor, key, model, op, rows};
     use super::*;
-
-    fn merged(sources: &[Vec<Row>], shared: &[u8]) -> MergeCursor<VecCursor> {
-        MergeCursor::new(sources.iter().map(|rows| VecCursor::new(rows)).collect(), shared)
-    }
-
-    fn at<C: Cursor>(cursor: &C) -> Option<Row> {
-        cursor.valid().then(|| Row {
-            key: cursor.key().to_vec(),
-            version: cursor.version().ticks(),
-            kind: cursor.kind(),
-            value: cursor.value().to_vec(),
-        })
-    }
-
-    #[derive(Clone, Debug)]
-    enum Op {
-        Seek(Vec<u8>),
-        First,
-        Next,
-        NextKey,
-        SeekBefore(Vec<u8>),
-        Last,
-        PreviousKey,
-    }
-
-    fn key() -> impl Strategy<Value = Vec<u8>> {
-        proptest::collection::vec(prop_oneof![0u8..3, Just(0xFF)], 0..4)
-    }
-
-    fn op() -> impl Strategy<Value = Op> {
-        prop_oneof![
-            1 => key().prop_map(Op::Seek),
-            1 => Just(Op::First),
-            4 => Just(Op::Next),
-            4 => Just(Op::NextKey),
-            1 => key().prop_map(Op::SeekBefore),
-            1 => Just(Op::Last),
-            4 => Just(Op::PreviousKey),
-        ]
-    }
 
     proptest! {
         /// Any walk, both ways, sees what one sorted list of all entries would show.
@@ -385,31 +345,11 @@ mod tests {
             shared in key(),
             ops in proptest::collection::vec(op(), 1..40),
         ) {
-            let mut cursor = merged(&sources, &shared);
+            let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
+            let mut cursor = MergeCursor::new(cursors, &shared);
             let mut expected = VecCursor::new(&model(&sources));
-            for op in ops {
-                match &op {
-                    Op::Seek(key) => { cursor.seek(key).unwrap(); expected.seek(key).unwrap(); }
-                    Op::First => {
-                        cursor.seek_to_first().unwrap();
-                        expected.seek_to_first().unwrap();
-                    }
-                    Op::SeekBefore(key) => {
-                        cursor.seek_before(key).unwrap();
-                        expected.seek_before(key).unwrap();
-                    }
-                    Op::Last => {
-                        cursor.seek_to_last().unwrap();
-                        expected.seek_to_last().unwrap();
-                    }
-                    Op::Next => { cursor.next().unwrap(); expected.next().unwrap(); }
-                    Op::NextKey => { cursor.next_key().unwrap(); expected.next_key().unwrap(); }
-                    Op::PreviousKey => {
-                        cursor.previous_key().unwrap();
-                        expected.previous_key().unwrap();
-                    }
-                }
-                prop_assert_eq!(at(&cursor), at(&expected), "{:?}", op);
+            for op in &ops {
+                prop_assert_eq!(op.apply(&mut cursor), op.apply(&mut expected), "{:?}", op);
             }
         }
     }
