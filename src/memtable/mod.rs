@@ -2,27 +2,52 @@
 //!
 //! Invariant: once `insert` has returned, every reader that starts finds the entry; nothing is
 //! changed or removed before the memtable is dropped, so what a reader borrows stays.
-//! May call entry, key, version, tombstone and error.
+//! May call entry, key, version, tombstone and error. The room's unsafe code is in `arena`, which
+//! gives out memory, and `node`, which writes and reads what lies in it.
 
 #![allow(dead_code)]
 
+mod arena;
+mod cursor;
+mod list;
+#[cfg(all(test, loom))]
+mod model;
+mod node;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::entry::{Cursor, Found, Kind};
-use crate::error::Result;
+pub(crate) use self::cursor::MemtableCursor;
+use self::list::List;
+use self::node::NewRecord;
+use crate::entry::{Found, Kind};
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
 
+/// Keys up to this length are put together on the stack.
+const KEY_ON_STACK_BYTES: usize = 128;
+
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {
+    list: List,
+    entries: AtomicU64,
+    /// Set before the first range tombstone is: most memtables never have one.
+    any_range_tombstone: AtomicBool,
     range_tombstones: ArcSwap<RangeTombstones>,
 }
 
 impl Memtable {
     pub(crate) fn new() -> Self {
-        Self { range_tombstones: ArcSwap::default() }
+        Self {
+            list: List::new(),
+            entries: AtomicU64::new(0),
+            any_range_tombstone: AtomicBool::new(false),
+            range_tombstones: ArcSwap::default(),
+        }
     }
 
     /// Inserts an entry of the key `prefix ++ suffix`. Inserts of one key must be serialised by
@@ -35,30 +60,40 @@ impl Memtable {
         kind: Kind,
         value: &[u8],
     ) {
-        let _ = (prefix, suffix, version, kind, value);
-        std::process::abort()
+        let new = NewRecord { version, kind, value };
+        let len = prefix.len() + suffix.len();
+        let mut on_stack = [0; KEY_ON_STACK_BYTES];
+        match on_stack.get_mut(..len) {
+            Some(key) => {
+                let (start, end) = key.split_at_mut(prefix.len());
+                start.copy_from_slice(prefix);
+                end.copy_from_slice(suffix);
+                self.list.insert(key, new);
+            }
+            None => self.list.insert(&[prefix, suffix].concat(), new),
+        }
+        self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The newest entry of `key` at or before `at`.
     pub(crate) fn get(&self, key: &[u8], at: Version) -> Option<Found<'_>> {
-        let _ = (key, at);
-        std::process::abort()
+        Some(self.list.get(key)?.newest_at(at)?.found())
     }
 
     /// A cursor, not yet positioned. It sees every entry inserted before it was positioned, and
     /// perhaps some inserted later.
     pub(crate) fn cursor(&self) -> MemtableCursor<'_> {
-        MemtableCursor { memtable: self }
+        MemtableCursor::new(&self.list)
     }
 
     /// Memory in use for entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        0
+        self.list.arena().bytes()
     }
 
     /// Number of entries: versions, not keys.
     pub(crate) fn entries(&self) -> u64 {
-        0
+        self.entries.load(Ordering::Relaxed)
     }
 
     /// Whether there is neither an entry nor a range tombstone.
@@ -67,71 +102,17 @@ impl Memtable {
     }
 
     pub(crate) fn add_range_tombstone(&self, tombstone: RangeTombstone) {
+        self.any_range_tombstone.store(true, Ordering::Release);
         self.range_tombstones.rcu(|set| Arc::new(set.with(tombstone.clone())));
     }
 
-    /// Whether there is a range tombstone: the check to make before `range_tombstones`.
+    /// Whether there is a range tombstone: the cheap check to make before `range_tombstones`.
     pub(crate) fn has_range_tombstones(&self) -> bool {
-        !self.range_tombstones.load().is_empty()
+        self.any_range_tombstone.load(Ordering::Acquire)
     }
 
-    /// The range tombstones; `Guard::into_inner` or `Arc::clone` keeps them.
+    /// The range tombstones; a clone of the `Arc` keeps them.
     pub(crate) fn range_tombstones(&self) -> Guard<Arc<RangeTombstones>> {
         self.range_tombstones.load()
-    }
-}
-
-/// A [`Cursor`] over a memtable.
-pub(crate) struct MemtableCursor<'a> {
-    memtable: &'a Memtable,
-}
-
-impl Cursor for MemtableCursor<'_> {
-    fn seek(&mut self, _key: &[u8]) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn seek_to_first(&mut self) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn seek_before(&mut self, _key: &[u8]) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn valid(&self) -> bool {
-        self.memtable.is_empty()
-    }
-
-    fn key(&self) -> &[u8] {
-        &[]
-    }
-
-    fn version(&self) -> Version {
-        Version::ZERO
-    }
-
-    fn kind(&self) -> Kind {
-        Kind::Delete
-    }
-
-    fn value(&self) -> &[u8] {
-        &[]
-    }
-
-    fn next(&mut self) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn next_key(&mut self) -> Result<()> {
-        std::process::abort()
-    }
-
-    fn previous_key(&mut self) -> Result<()> {
-        std::process::abort()
     }
 }

@@ -1,0 +1,253 @@
+//! The arena: memory for nodes and records that is given out from many threads and returned as a
+//! whole when the arena is dropped.
+//!
+//! Invariant: a block that was given out overlaps no other, never moves, and stays until the
+//! arena is dropped. Threads are spread over shards, each with a chunk from which blocks are cut
+//! by one `fetch_add`; a lock is taken only to start the next chunk.
+//!
+//! ```text
+//! shard ─► current chunk  [ header │ block │ block │ block │ free ... ]
+//!          chunks before it, and blocks too large to share one, each in a chunk of its own
+//! ```
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicUsize as StdAtomicUsize;
+
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+
+/// Alignment of every block, and what their sizes are rounded up to.
+pub(super) const ALIGN: usize = 8;
+const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
+/// A memtable of a few entries should be small, and one of many should not call the allocator
+/// often: chunks of a shard double from the first size to the last.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
+const LAST_CHUNK_BYTES: usize = 1 << 20;
+/// A block larger than the chunk divided by this has a chunk of its own, so that the rest of a
+/// chunk that is given up for lack of room stays a small part of it.
+const LARGE_PART_OF_CHUNK: usize = 4;
+
+pub(super) struct Arena {
+    shards: [Shard; SHARDS],
+}
+
+/// Padded so that threads of different shards do not share a cache line.
+#[repr(align(128))]
+struct Shard {
+    current: AtomicPtr<Chunk>,
+    /// Bytes of all chunks but the current one.
+    retired_bytes: AtomicUsize,
+    chunks: Mutex<Chunks>,
+}
+
+struct Chunks {
+    /// All chunks of the shard, the current one among them.
+    all: Vec<NonNull<Chunk>>,
+    next_bytes: usize,
+}
+
+/// The header of a chunk; its blocks follow.
+struct Chunk {
+    /// Bytes asked for so far, which may be more than `capacity`: then the chunk is full.
+    used: AtomicUsize,
+    /// Bytes after the header.
+    capacity: usize,
+}
+
+const HEADER_BYTES: usize = size_of::<Chunk>().next_multiple_of(ALIGN);
+const _: () = assert!(align_of::<Chunk>() <= ALIGN);
+
+// SAFETY: a chunk is reached through `current` and `all` alone; its header is an atomic and a
+// number that never changes, and its blocks are handed to one caller each.
+unsafe impl Send for Arena {}
+// SAFETY: as above; `all` is behind a lock.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        Self { shards: std::array::from_fn(|_| Shard::new()) }
+    }
+
+    /// A block of `bytes` bytes, aligned to [`ALIGN`], uninitialised, valid as long as the arena.
+    pub(super) fn alloc(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGN);
+        let shard = self.shard();
+        let current = shard.current.load(Ordering::Acquire);
+        // SAFETY: chunks live as long as the arena.
+        match unsafe { current.as_ref() }.and_then(|_| cut(current, bytes)) {
+            Some(block) => block,
+            None => shard.alloc_slowly(bytes),
+        }
+    }
+
+    /// Bytes of all blocks, and of the room that was left at the end of chunks.
+    pub(super) fn bytes(&self) -> usize {
+        self.shards.iter().map(Shard::bytes).sum()
+    }
+
+    fn shard(&self) -> &Shard {
+        let slot = SLOT.with(Cell::get);
+        self.shards.get(slot % SHARDS).unwrap_or(&self.shards[0])
+    }
+}
+
+static NEXT_SLOT: StdAtomicUsize = StdAtomicUsize::new(0);
+
+thread_local! {
+    /// Which shard this thread uses, in every arena.
+    static SLOT: Cell<usize> = Cell::new(NEXT_SLOT.fetch_add(1, Ordering::Relaxed));
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(ptr::null_mut()),
+            retired_bytes: AtomicUsize::new(0),
+            chunks: Mutex::new(Chunks { all: Vec::new(), next_bytes: FIRST_CHUNK_BYTES }),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: chunks live as long as the arena.
+        let in_current = unsafe { current.as_ref() }
+            .map_or(0, |chunk| chunk.used.load(Ordering::Relaxed).min(chunk.capacity));
+        self.retired_bytes.load(Ordering::Relaxed) + in_current
+    }
+
+    #[cold]
+    fn alloc_slowly(&self, bytes: usize) -> NonNull<u8> {
+        let mut chunks = self.chunks.lock();
+        if bytes > chunks.next_bytes / LARGE_PART_OF_CHUNK {
+            let own = new_chunk(bytes, bytes);
+            chunks.all.push(own);
+            self.retired_bytes.fetch_add(bytes, Ordering::Relaxed);
+            return first_block(own);
+        }
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: chunks live as long as the arena.
+        if let Some(full) = unsafe { current.as_ref() } {
+            // Another thread may have started this chunk while this one waited for the lock.
+            if let Some(block) = cut(current, bytes) {
+                return block;
+            }
+            self.retired_bytes.fetch_add(full.capacity, Ordering::Relaxed);
+        }
+        let capacity = chunks.next_bytes;
+        chunks.next_bytes = (capacity * 2).min(LAST_CHUNK_BYTES);
+        let next = new_chunk(capacity, bytes);
+        chunks.all.push(next);
+        self.current.store(next.as_ptr(), Ordering::Release);
+        first_block(next)
+    }
+}
+
+/// Cuts a block from a chunk that has room for it.
+#[inline]
+fn cut(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the caller has the pointer from its shard; chunks live as long as the arena.
+    let header = unsafe { chunk.as_ref() }?;
+    let start = header.used.fetch_add(bytes, Ordering::Relaxed);
+    if start + bytes > header.capacity {
+        return None;
+    }
+    // SAFETY: `start + bytes` is within the chunk's allocation, after its header.
+    NonNull::new(unsafe { chunk.cast::<u8>().add(HEADER_BYTES + start) })
+}
+
+fn first_block(chunk: NonNull<Chunk>) -> NonNull<u8> {
+    // SAFETY: a chunk is at least its header and one block.
+    unsafe { chunk.cast::<u8>().add(HEADER_BYTES) }
+}
+
+fn chunk_layout(capacity: usize) -> Layout {
+    // SAFETY: the alignment is a power of two; a capacity is the length of a slice in memory and
+    // a few words, or a constant, which rounded up is below `isize::MAX`.
+    unsafe { Layout::from_size_align_unchecked(HEADER_BYTES + capacity, ALIGN) }
+}
+
+fn new_chunk(capacity: usize, used: usize) -> NonNull<Chunk> {
+    let layout = chunk_layout(capacity);
+    // SAFETY: the layout's size is not zero.
+    let memory = unsafe { alloc(layout) };
+    let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else { handle_alloc_error(layout) };
+    // SAFETY: the memory is new, aligned, and large enough for a header.
+    unsafe { chunk.write(Chunk { used: AtomicUsize::new(used), capacity }) };
+    chunk
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            for chunk in shard.chunks.lock().all.drain(..) {
+                // SAFETY: the chunk came from `new_chunk` with this layout; `&mut self` says that
+                // no block of it is borrowed any more.
+                unsafe {
+                    let layout = chunk_layout(chunk.as_ref().capacity);
+                    chunk.drop_in_place();
+                    dealloc(chunk.as_ptr().cast(), layout);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_aligned_and_do_not_overlap() {
+        let arena = Arena::new();
+        let mut blocks = Vec::new();
+        for i in 0..5_000usize {
+            let len = [1, 8, 33, 200, 3_000, 70_000][i % if i % 100 == 0 { 6 } else { 4 }];
+            let block = arena.alloc(len);
+            assert_eq!(block.as_ptr() as usize % ALIGN, 0);
+            // SAFETY: the block has that many bytes.
+            unsafe { block.write_bytes(i as u8, len) };
+            blocks.push((block, len, i as u8));
+        }
+        for (block, len, byte) in blocks {
+            // SAFETY: written above, and the arena lives.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), len) };
+            assert!(bytes.iter().all(|&b| b == byte));
+        }
+    }
+
+    #[test]
+    fn bytes_counts_large_blocks_exactly_and_small_ones_closely() {
+        let arena = Arena::new();
+        assert_eq!(arena.bytes(), 0);
+        arena.alloc(1 << 20);
+        assert_eq!(arena.bytes(), 1 << 20);
+        for _ in 0..1_000 {
+            arena.alloc(100);
+        }
+        let small = arena.bytes() - (1 << 20);
+        assert!((104_000..120_000).contains(&small), "{small}");
+    }
+
+    #[test]
+    fn threads_get_blocks_of_their_own() {
+        let arena = Arena::new();
+        std::thread::scope(|scope| {
+            for thread in 0..2 * SHARDS as u8 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    let blocks: Vec<_> = (0..2_000).map(|_| arena.alloc(24)).collect();
+                    for block in &blocks {
+                        // SAFETY: the block has that many bytes.
+                        unsafe { block.write_bytes(thread, 24) };
+                    }
+                    for block in &blocks {
+                        // SAFETY: written above, by this thread alone.
+                        let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 24) };
+                        assert!(bytes.iter().all(|&b| b == thread));
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,425 @@
+//! Behaviour of the memtable, against a `BTreeMap` and under threads.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::entry::{Cursor, Entry};
+use crate::key::{self, TableId};
+
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+
+fn v(ticks: u64) -> Version {
+    Version::from_ticks(ticks)
+}
+
+fn put(memtable: &Memtable, key: &[u8], version: u64, value: &[u8]) {
+    memtable.insert(key, b"", v(version), Kind::Put, value);
+}
+
+type Row = (Vec<u8>, u64, Kind, Vec<u8>);
+
+fn row(cursor: &impl Cursor) -> Option<Row> {
+    let Entry { key, version, kind, value } = cursor.entry();
+    cursor.valid().then(|| (key.to_vec(), version.ticks(), kind, value.to_vec()))
+}
+
+fn rows_from(cursor: &mut impl Cursor) -> Vec<Row> {
+    let mut rows = Vec::new();
+    while let Some(found) = row(cursor) {
+        rows.push(found);
+        cursor.next().unwrap();
+    }
+    rows
+}
+
+fn keys_back_from(cursor: &mut impl Cursor) -> Vec<(Vec<u8>, u64)> {
+    let mut rows = Vec::new();
+    while let Some((key, version, ..)) = row(cursor) {
+        rows.push((key, version));
+        cursor.previous_key().unwrap();
+    }
+    rows
+}
+
+#[test]
+fn an_empty_memtable_has_nothing() {
+    let memtable = Memtable::new();
+    assert!(memtable.is_empty());
+    assert_eq!((memtable.entries(), memtable.bytes()), (0, 0));
+    assert_eq!(memtable.get(b"", Version::MAX), None);
+    let mut cursor = memtable.cursor();
+    let moves: [fn(&mut MemtableCursor<'_>) -> crate::Result<()>; 7] = [
+        |c| c.next(),
+        |c| c.next_key(),
+        |c| c.previous_key(),
+        |c| c.seek(b""),
+        |c| c.seek_to_first(),
+        |c| c.seek_before(b"z"),
+        |c| c.seek_to_last(),
+    ];
+    for go in moves {
+        go(&mut cursor).unwrap();
+        assert!(!cursor.valid());
+    }
+}
+
+#[test]
+fn a_key_is_its_prefix_and_suffix_however_long() {
+    let memtable = Memtable::new();
+    for len in [0usize, 1, 64, 127, 128, 129, 1_000, 100_000] {
+        for split in [0, len / 2, len] {
+            let key: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let version = v((len * 3 + split) as u64 + 1);
+            memtable.insert(&key[..split], &key[split..], version, Kind::Put, b"x");
+            assert_eq!(memtable.get(&key, Version::MAX).unwrap().version, version);
+        }
+    }
+}
+
+#[test]
+fn a_hot_row_grows_by_its_versions_alone() {
+    let memtable = Memtable::new();
+    for version in 1..=1_000 {
+        put(&memtable, b"hot", version, b"");
+    }
+    assert!(memtable.bytes() <= 1_000 * 24 + 5_000, "{}", memtable.bytes());
+    assert_eq!(memtable.entries(), 1_000);
+    assert_eq!(memtable.get(b"hot", v(500)).unwrap().version, v(500));
+}
+
+#[test]
+fn large_values_come_back_and_are_accounted_for() {
+    let memtable = Memtable::new();
+    let large = vec![7; 1 << 20];
+    for i in 0..4u8 {
+        put(&memtable, &[i], 1, &large);
+    }
+    assert!(memtable.bytes() >= 4 << 20 && memtable.bytes() < (4 << 20) + 4_096);
+    assert_eq!(memtable.get(&[2], Version::MAX).unwrap().value, &large[..]);
+}
+
+#[test]
+fn range_tombstones_are_those_added() {
+    let memtable = Memtable::new();
+    assert!(!memtable.has_range_tombstones());
+    let tombstone = |start: &[u8], end: &[u8], version| RangeTombstone {
+        start: start.into(),
+        end: end.into(),
+        version: v(version),
+    };
+    memtable.add_range_tombstone(tombstone(b"a", b"c", 5));
+    memtable.add_range_tombstone(tombstone(b"b", b"d", 7));
+    assert!(memtable.has_range_tombstones() && !memtable.is_empty());
+    let set = memtable.range_tombstones();
+    assert_eq!(set.covering(b"b", v(6)), v(5));
+    assert_eq!(set.covering(b"b", v(7)), v(7));
+    assert_eq!(set.covering(b"d", Version::MAX), Version::ZERO);
+}
+
+/// Keys that share prefixes, are prefixes of one another, and branch at every kind of fan-out.
+fn any_key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = || prop_oneof![4 => 0u8..3, 2 => b'0'..=b'9', 2 => any::<u8>(), 1 => Just(255u8)];
+    prop_oneof![
+        4 => proptest::collection::vec(byte(), 0..5),
+        1 => any::<u8>().prop_map(|b| vec![1, b]),
+        2 => (0u8..3, byte(), byte()).prop_map(|(p, a, b)| {
+            let mut key = [b"a long common part of the partition ", &[p][..]].concat();
+            key.extend([a, b"in between"[0], b]);
+            key
+        }),
+    ]
+}
+
+fn any_rows(len: usize) -> impl Strategy<Value = Vec<(Vec<u8>, bool, u8)>> {
+    proptest::collection::vec((any_key(), prop::bool::weighted(0.8), any::<u8>()), 0..len)
+}
+
+fn build(rows: &[(Vec<u8>, bool, u8)]) -> (Memtable, Model) {
+    let memtable = Memtable::new();
+    let mut model = Model::new();
+    for (i, (key, is_put, value)) in rows.iter().enumerate() {
+        let version = 10 + i as u64;
+        let (kind, value) =
+            if *is_put { (Kind::Put, vec![*value; 3]) } else { (Kind::Delete, Vec::new()) };
+        let split = key.len() / 2;
+        memtable.insert(&key[..split], &key[split..], v(version), kind, &value);
+        model.insert((key.clone(), Reverse(version)), (kind, value));
+    }
+    (memtable, model)
+}
+
+fn model_rows<'m>(
+    entries: impl Iterator<Item = (&'m (Vec<u8>, Reverse<u64>), &'m (Kind, Vec<u8>))>,
+) -> Vec<Row> {
+    entries.map(|((k, Reverse(v)), (kind, value))| (k.clone(), *v, *kind, value.clone())).collect()
+}
+
+fn model_newest(model: &Model) -> BTreeMap<Vec<u8>, u64> {
+    // Older versions come later in the model and do not replace the newest.
+    let mut newest = BTreeMap::new();
+    for (key, Reverse(version)) in model.keys() {
+        newest.entry(key.clone()).or_insert(*version);
+    }
+    newest
+}
+
+proptest! {
+    #[test]
+    fn gets_at_a_version_agree_with_the_model(
+        rows in any_rows(300),
+        probes in proptest::collection::vec((any_key(), 0u64..350), 50),
+    ) {
+        let (memtable, model) = build(&rows);
+        prop_assert_eq!(memtable.entries(), rows.len() as u64);
+        let known = rows.iter().enumerate().map(|(i, (key, ..))| (key.clone(), i as u64 * 7 % 350));
+        for (key, at) in known.chain(probes) {
+            let expected = model
+                .range((key.clone(), Reverse(at))..)
+                .next()
+                .filter(|((k, _), _)| *k == key)
+                .map(|((_, Reverse(v)), (kind, value))| (*v, *kind, value.clone()));
+            let found = memtable.get(&key, v(at));
+            prop_assert_eq!(found.map(|f| (f.version.ticks(), f.kind, f.value.to_vec())), expected);
+        }
+    }
+
+    #[test]
+    fn forward_cursors_agree_with_the_model(
+        rows in any_rows(300),
+        seeks in proptest::collection::vec(any_key(), 12),
+    ) {
+        let (memtable, model) = build(&rows);
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first().unwrap();
+        prop_assert_eq!(rows_from(&mut cursor), model_rows(model.iter()));
+        for key in seeks.into_iter().chain(rows.into_iter().map(|r| r.0).take(20)) {
+            cursor.seek(&key).unwrap();
+            let expected = model_rows(model.range((key, Reverse(u64::MAX))..));
+            prop_assert_eq!(rows_from(&mut cursor), expected);
+        }
+    }
+
+    #[test]
+    fn next_key_visits_the_newest_of_each_key(rows in any_rows(300)) {
+        let (memtable, model) = build(&rows);
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first().unwrap();
+        let mut keys = Vec::new();
+        while let Some((key, version, ..)) = row(&cursor) {
+            keys.push((key, version));
+            // From any of its versions, the next key is the same.
+            if keys.len() % 2 == 0 && model.len() % 2 == 0 {
+                let here = keys.last().unwrap().0.clone();
+                cursor.next().unwrap();
+                if cursor.key() != here {
+                    continue;
+                }
+            }
+            cursor.next_key().unwrap();
+        }
+        prop_assert_eq!(keys, model_newest(&model).into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn reverse_cursors_agree_with_the_model(
+        rows in any_rows(300),
+        seeks in proptest::collection::vec(any_key(), 12),
+    ) {
+        let (memtable, model) = build(&rows);
+        let newest = model_newest(&model);
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_last().unwrap();
+        let all: Vec<_> = newest.clone().into_iter().rev().collect();
+        prop_assert_eq!(keys_back_from(&mut cursor), all);
+        for key in seeks.into_iter().chain(rows.into_iter().map(|r| r.0).take(20)) {
+            cursor.seek_before(&key).unwrap();
+            let expected: Vec<_> = newest.range(..key).rev().map(|(k, v)| (k.clone(), *v)).collect();
+            prop_assert_eq!(keys_back_from(&mut cursor), expected);
+        }
+    }
+
+    #[test]
+    fn a_cursor_turns_around_anywhere(
+        rows in any_rows(120),
+        start in any_key(),
+        steps in proptest::collection::vec(any::<bool>(), 60),
+    ) {
+        let (memtable, model) = build(&rows);
+        let newest = model_newest(&model);
+        let mut cursor = memtable.cursor();
+        cursor.seek(&start).unwrap();
+        let mut expected = newest.range(start..).next();
+        for forward in steps {
+            let Some((key, version)) = expected else { break };
+            prop_assert_eq!((cursor.key(), cursor.version()), (&key[..], v(*version)));
+            if forward {
+                cursor.next_key().unwrap();
+                let after = (std::ops::Bound::Excluded(key.clone()), std::ops::Bound::Unbounded);
+                expected = newest.range(after).next();
+            } else {
+                cursor.previous_key().unwrap();
+                expected = newest.range(..key.clone()).next_back();
+            }
+        }
+        prop_assert_eq!(cursor.valid(), expected.is_some());
+    }
+}
+
+/// Rows in the order R-E18 names: at the front of a partition, at its end, at random.
+#[test]
+fn rows_inserted_at_front_end_and_at_random_come_back_in_order() {
+    let count = 20_000u64;
+    let orders: [fn(u64) -> u64; 3] =
+        [|i| u64::MAX - i, |i| i, |i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20];
+    for order in orders {
+        let memtable = Memtable::new();
+        for i in 0..count {
+            let row = format!("{:020}", order(i));
+            let partition = key::encode_partition(TableId::FIRST, b"a partition");
+            let mut row_key = Vec::new();
+            key::push_component(&mut row_key, row.as_bytes());
+            memtable.insert(&partition, &row_key, v(i + 1), Kind::Put, row.as_bytes());
+        }
+        let mut expected: Vec<String> = (0..count).map(|i| format!("{:020}", order(i))).collect();
+        expected.sort();
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first().unwrap();
+        for row in &expected {
+            assert_eq!(cursor.value(), row.as_bytes());
+            cursor.next().unwrap();
+        }
+        assert!(!cursor.valid());
+        cursor.seek_to_last().unwrap();
+        for row in expected.iter().rev() {
+            assert_eq!(cursor.value(), row.as_bytes());
+            cursor.previous_key().unwrap();
+        }
+    }
+}
+
+fn mix(i: u64) -> u64 {
+    let x = (i ^ (i >> 31)).wrapping_mul(0x7FB5_D329_728E_A185);
+    (x ^ (x >> 27)).wrapping_mul(0x81DA_DEF4_BC2D_D44D)
+}
+
+fn stress_key(i: u64) -> Vec<u8> {
+    let partition = format!("partition {:02}", mix(i) % 7);
+    key::encode(TableId::FIRST, partition.as_bytes(), &mix(i).to_be_bytes())
+}
+
+#[test]
+fn concurrent_inserts_of_different_keys_are_all_there() {
+    const THREADS: u64 = 4;
+    const PER_THREAD: u64 = 5_000;
+    let memtable = Memtable::new();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let memtable = &memtable;
+            scope.spawn(move || {
+                for i in 0..PER_THREAD {
+                    let id = i * THREADS + thread;
+                    put(memtable, &stress_key(id), id + 1, &id.to_le_bytes());
+                    let back = memtable.get(&stress_key(id), Version::MAX).unwrap();
+                    assert_eq!(back.value, id.to_le_bytes());
+                }
+            });
+        }
+    });
+    assert_eq!(memtable.entries(), THREADS * PER_THREAD);
+    let mut keys: Vec<_> = (0..THREADS * PER_THREAD).map(|id| (stress_key(id), id)).collect();
+    keys.sort();
+    let mut cursor = memtable.cursor();
+    cursor.seek_to_first().unwrap();
+    for (key, id) in keys {
+        assert_eq!((cursor.key(), cursor.value()), (&key[..], &id.to_le_bytes()[..]));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn readers_see_all_that_was_inserted_before_they_started() {
+    const COUNT: u64 = 20_000;
+    let memtable = Memtable::new();
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let (memtable, done) = (&memtable, &done);
+        scope.spawn(move || {
+            for id in 0..COUNT {
+                put(memtable, &stress_key(id), id + 1, &id.to_le_bytes());
+                done.store(id + 1, Ordering::Release);
+            }
+        });
+        for reader in 0..2u64 {
+            scope.spawn(move || {
+                let mut cursor = memtable.cursor();
+                while done.load(Ordering::Acquire) < COUNT {
+                    let before = done.load(Ordering::Acquire);
+                    for i in 0..before.min(50) {
+                        let id = mix(i + reader) % before;
+                        let found = memtable.get(&stress_key(id), v(before)).unwrap();
+                        assert_eq!(found.version, v(id + 1));
+                        cursor.seek(&stress_key(id)).unwrap();
+                        assert_eq!(cursor.key(), stress_key(id));
+                    }
+                    scan_is_ordered_and_whole(memtable, before, reader == 0);
+                }
+            });
+        }
+    });
+}
+
+fn scan_is_ordered_and_whole(memtable: &Memtable, at: u64, forward: bool) {
+    let mut cursor = memtable.cursor();
+    let start = if forward { cursor.seek_to_first() } else { cursor.seek_to_last() };
+    start.unwrap();
+    let mut seen = 0;
+    let mut last: Option<Vec<u8>> = None;
+    while cursor.valid() {
+        if let Some(last) = &last {
+            assert_eq!(&last[..] < cursor.key(), forward);
+            assert_ne!(&last[..], cursor.key());
+        }
+        last = Some(cursor.key().to_vec());
+        seen += u64::from(cursor.version() <= v(at));
+        let moved = if forward { cursor.next() } else { cursor.previous_key() };
+        moved.unwrap();
+    }
+    assert_eq!(seen, at);
+}
+
+#[test]
+fn versions_of_hot_rows_are_whole_for_their_readers() {
+    const ROUNDS: u64 = 10_000;
+    let memtable = Memtable::new();
+    for row in 0..2u8 {
+        put(&memtable, &[row], 1, &[1; 16]);
+    }
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let (memtable, done) = (&memtable, &done);
+        for row in 0..2u8 {
+            scope.spawn(move || {
+                for version in 2..ROUNDS {
+                    put(memtable, &[row], version, &[version as u8; 16]);
+                }
+                done.fetch_add(1, Ordering::Release);
+            });
+        }
+        scope.spawn(move || {
+            while done.load(Ordering::Acquire) < 2 {
+                for row in 0..2u8 {
+                    let newest = memtable.get(&[row], Version::MAX).unwrap();
+                    assert_eq!(newest.value, [newest.version.ticks() as u8; 16]);
+                    let again = memtable.get(&[row], newest.version).unwrap();
+                    assert_eq!(again.version, newest.version);
+                }
+            }
+        });
+    });
+}
