@@ -13,14 +13,17 @@ mod entry;
 pub mod env;
 mod error;
 mod key;
+mod levels;
 mod memtable;
 mod merge;
+mod metrics;
 mod options;
 mod sst;
 mod sync;
 mod tombstone;
 mod varint;
 mod version;
+mod wal;
 
 pub use error::{Corruption, Error, IoError, Limit, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};

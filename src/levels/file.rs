@@ -1,0 +1,100 @@
+//! [`TableFile`]: a sealed table file that is part of some state, and the [`Janitor`] that removes
+//! it from the directory once no state and no reader holds it any more.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::env::{Disk, JobClass, Jobs};
+use crate::metrics::Metrics;
+use crate::sst::{FileId, FileMeta, Reader};
+use crate::version::Version;
+
+/// A table file, open.
+pub(crate) struct TableFile {
+    pub(crate) meta: FileMeta,
+    pub(crate) reader: Reader,
+    /// Every range tombstone up to this version was applied when the file was written: of the
+    /// entries it covers, none older than it is here.
+    pub(crate) gc_bound: Version,
+    path: PathBuf,
+    janitor: Arc<Janitor>,
+    obsolete: AtomicBool,
+}
+
+impl TableFile {
+    pub(crate) fn new(
+        meta: FileMeta,
+        reader: Reader,
+        gc_bound: Version,
+        path: PathBuf,
+        janitor: Arc<Janitor>,
+    ) -> Self {
+        Self { meta, reader, gc_bound, path, janitor, obsolete: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.meta.id
+    }
+
+    /// Whether the file's key range and [first, last] have keys in common.
+    pub(crate) fn overlaps(&self, first: &[u8], last: &[u8]) -> bool {
+        *self.meta.smallest <= *last && *first <= *self.meta.largest
+    }
+
+    /// The file is in no state any more; the last one to hold it has it removed.
+    pub(crate) fn set_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.janitor.remove(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// Removes files in the background: the last holder of a file may be a reader, which must not
+/// wait for a directory. What a crash or a failure leaves behind is removed at the next opening.
+pub(crate) struct Janitor {
+    disk: Arc<dyn Disk>,
+    jobs: Arc<dyn Jobs>,
+    metrics: Arc<Metrics>,
+    queue: Mutex<Vec<PathBuf>>,
+}
+
+impl Janitor {
+    pub(crate) fn new(disk: Arc<dyn Disk>, jobs: Arc<dyn Jobs>, metrics: Arc<Metrics>) -> Self {
+        Self { disk, jobs, metrics, queue: Mutex::new(Vec::new()) }
+    }
+
+    /// Has a file removed, soon.
+    pub(crate) fn remove(self: &Arc<Self>, path: PathBuf) {
+        let mut queue = self.queue.lock();
+        queue.push(path);
+        if queue.len() > 1 {
+            return; // The job that is queued takes this one too.
+        }
+        drop(queue);
+        let this = Arc::clone(self);
+        let job = Box::new(move || this.run());
+        self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, job);
+    }
+
+    fn run(&self) {
+        let paths = std::mem::take(&mut *self.queue.lock());
+        for path in paths {
+            match self.disk.remove(&path) {
+                Ok(()) => self.metrics.files_removed.add(1),
+                Err(error) => {
+                    tracing::warn!(?path, %error, "an obsolete file stays until the next opening");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The tree of table files: what is in it, how it changes, and how it is kept in shape.
+//!
+//! Invariant: the manifest describes the files before readers see them and after they are gone
+//! from it; a file is removed only once neither the manifest nor any reader refers to it. No change
+//! of the files changes what any reader sees.
+//!
+//! Locks, in the order they may be taken: the flush lock (one flush at a time), the manifest
+//! (one change of the files at a time, held over its I/O), the schedule (which compactions run;
+//! no I/O), the swap of the view (no I/O). Writers take the last one only, when they freeze a
+//! memtable; readers take none.
+//!
+//! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only its ids.
+#![allow(dead_code)]
+
+mod edit;
+mod file;
+mod pressure;
+mod snapshots;
+mod state;
+mod stats;
+mod tree;
+mod view;
+
+pub(crate) use file::{Janitor, TableFile};
+pub(crate) use pressure::{Admission, WaitList};
+pub(crate) use snapshots::{Horizon, Snapshots};
+pub(crate) use state::{LEVELS, Level, LevelFiles, LevelState, overlapping};
+pub(crate) use stats::{LevelStats, TreeStats};
+pub(crate) use tree::{Flushed, OpenContext, Opened, SetAside, Tree};
+pub(crate) use view::{Frozen, View, Views};

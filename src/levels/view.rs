@@ -1,0 +1,131 @@
+//! What a reader looks at: the active memtable, the frozen ones, and the table files.
+//!
+//! Invariant: a [`View`] never changes. A new one is put in place under the `swap` lock, which is
+//! held for no I/O, so freezing a memtable never waits for a disk; readers take no lock at all.
+//!
+//! Who may see what: a commit's entries go into the memtable that is active when its version is
+//! assigned, a freeze happens under the lock that assigns versions, and the commit is published
+//! after its entries are in. So a reader that loads the view first and the visible version second
+//! may miss entries only if a freeze came between the two; [`Views::read_point`] then starts over.
+//! The other order would be wrong: a flush may drop what is older than the visible version it
+//! saw, and a reader must not look at the flushed files with an earlier one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+
+use super::snapshots::Snapshots;
+use super::state::LevelState;
+use crate::memtable::Memtable;
+use crate::version::Version;
+use crate::wal::SegmentId;
+
+/// A memtable that takes no more commits and waits for its flush.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) memtable: Arc<Memtable>,
+    /// Its newest commit; all commits up to this one are here or in what is older.
+    pub(crate) last: Version,
+    /// No commit after `last` is in an older log segment.
+    pub(crate) log_start: SegmentId,
+}
+
+/// All the places an entity may be, newest first.
+pub(crate) struct View {
+    /// Grows with every view put in place.
+    pub(crate) generation: u64,
+    /// Takes the commits.
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) frozen: Vec<Frozen>,
+    pub(crate) levels: Arc<LevelState>,
+}
+
+impl View {
+    /// Bytes of all memtables.
+    pub(crate) fn memtable_bytes(&self) -> usize {
+        let frozen: usize = self.frozen.iter().map(|f| f.memtable.bytes()).sum();
+        self.active.bytes() + frozen
+    }
+}
+
+/// The current view.
+pub(crate) struct Views {
+    current: ArcSwap<View>,
+    /// That of a view put in place, or one less while it is being put there.
+    generation: AtomicU64,
+    swap: Mutex<()>,
+}
+
+impl Views {
+    pub(crate) fn new(levels: Arc<LevelState>) -> Self {
+        let active = Arc::new(Memtable::new());
+        let view = View { generation: 0, active, frozen: Vec::new(), levels };
+        Self {
+            current: ArcSwap::from_pointee(view),
+            generation: AtomicU64::new(0),
+            swap: Mutex::new(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<View>> {
+        self.current.load()
+    }
+
+    /// A view and a version at which it is complete.
+    #[inline]
+    pub(crate) fn read_point(&self, snapshots: &Snapshots) -> (Guard<Arc<View>>, Version) {
+        loop {
+            let view = self.current.load();
+            let visible = snapshots.visible();
+            // A view newer than the counter is one that is being put in place: no commit can be
+            // in a later one yet.
+            if self.generation.load(Ordering::Acquire) <= view.generation {
+                return (view, visible);
+            }
+        }
+    }
+
+    /// Replaces the active memtable and queues the old one for its flush. The caller holds the
+    /// lock under which versions are assigned. Says whether there was anything to freeze.
+    pub(crate) fn freeze(&self, last: Version, log_start: SegmentId) -> bool {
+        let fresh = Arc::new(Memtable::new());
+        self.replace(|view| {
+            if view.active.is_empty() && !view.active.has_range_tombstones() {
+                return None;
+            }
+            let frozen = Frozen { memtable: Arc::clone(&view.active), last, log_start };
+            let frozen = std::iter::once(frozen).chain(view.frozen.iter().cloned()).collect();
+            Some((fresh, frozen, Arc::clone(&view.levels)))
+        })
+    }
+
+    /// Puts a new state of the table files in place, and lets go of the memtables up to `flushed`
+    /// that are in them.
+    pub(crate) fn install(&self, levels: Arc<LevelState>) {
+        self.replace(|view| {
+            let flushed = levels.flushed;
+            let frozen = view.frozen.iter().filter(|f| f.last > flushed).cloned().collect();
+            Some((Arc::clone(&view.active), frozen, levels))
+        });
+    }
+
+    fn replace(
+        &self,
+        next: impl FnOnce(&View) -> Option<(Arc<Memtable>, Vec<Frozen>, Arc<LevelState>)>,
+    ) -> bool {
+        let guard = self.swap.lock();
+        let old = self.current.load_full();
+        let Some((active, frozen, levels)) = next(&old) else { return false };
+        let generation = old.generation + 1;
+        self.current.store(Arc::new(View { generation, active, frozen, levels }));
+        self.generation.store(generation, Ordering::Release);
+        drop(guard);
+        // The old view goes after the lock: freeing a memtable takes its time.
+        drop(old);
+        true
+    }
+}
