@@ -7,6 +7,7 @@
 
 mod real;
 mod sim;
+mod threads;
 
 use std::fmt;
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use real::RealEnv;
-pub use sim::{CrashStyle, Fault, SimEnv};
+pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
 use crate::version::Version;
 
@@ -32,7 +33,7 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
 
 /// A file system. Paths are used as given; nothing is buffered above the operating system.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Creates a directory and its missing parents; fine if it exists.
+    /// Creates a directory and its missing parents, durably; fine if it exists.
     ///
     /// # Errors
     /// What the file system refuses.

@@ -1,23 +1,226 @@
-//! placeholder
-use super::*;
-/// The machine this process runs on.
-#[derive(Debug, Default)]
-pub struct RealEnv {}
+//! [`RealEnv`]: the machine this process runs on.
+//!
+//! Files are plain descriptors with positioned reads and writes; a sync is `fdatasync`, which
+//! also commits a changed length. What a method reports as done is done as far as the operating
+//! system says so.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::threads::Threads;
+use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, MappingInner};
+use crate::version::Version;
+
+/// The machine this process runs on: its file system, its clock, threads of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealEnv {
+    _private: (),
+}
+
 impl RealEnv {
     /// The machine.
     #[must_use]
-    pub fn new() -> Self {
-        Self {}
+    pub const fn new() -> Self {
+        Self { _private: () }
     }
 }
+
 impl Env for RealEnv {
     fn disk(&self) -> Arc<dyn Disk> {
-        panic!()
+        Arc::new(RealDisk)
     }
+
     fn clock(&self) -> Arc<dyn Clock> {
-        panic!()
+        Arc::new(RealClock)
     }
-    fn start_jobs(&self, _: usize) -> Arc<dyn Jobs> {
-        panic!()
+
+    fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs> {
+        Arc::new(Threads::new(compaction_threads))
+    }
+}
+
+#[derive(Debug)]
+struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Version {
+        Version::from_system_time(SystemTime::now())
+    }
+
+    fn monotonic(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
+    }
+}
+
+#[derive(Debug)]
+struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = match dir.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),
+            parent => parent,
+        };
+        if let Some(parent) = parent {
+            self.create_dir_all(parent)?;
+        }
+        match fs::create_dir(dir) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            result => result?,
+        }
+        parent.map_or(Ok(()), |parent| self.sync_dir(parent))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(RealLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+}
+
+/// Closing the descriptor releases the lock, also when the process is killed.
+#[derive(Debug)]
+struct RealLock {
+    _file: File,
+}
+
+impl LockGuard for RealLock {}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        // SAFETY: the bytes of a map must not change while it lives. `DiskFile::map` binds its
+        // caller to never write to the file again, table files are written once and never reused,
+        // and the directory's lock keeps other instances of the engine away. Somebody else who
+        // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
+        let map = unsafe { memmap2::Mmap::map(&self.0)? };
+        Ok(Mapping(MappingInner::Map(Arc::new(map))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> (tempfile::TempDir, Arc<dyn Disk>) {
+        (tempfile::tempdir().unwrap(), RealEnv::new().disk())
+    }
+
+    #[test]
+    fn files_are_written_read_renamed_listed_and_removed() {
+        let (dir, disk) = disk();
+        let nested = dir.path().join("a/b");
+        disk.create_dir_all(&nested).unwrap();
+        disk.create_dir_all(&nested).unwrap();
+        let file = disk.create(&nested.join("one")).unwrap();
+        file.write_at(b"world", 6).unwrap();
+        file.write_at(b"hello", 0).unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.len().unwrap(), 11);
+        let mut bytes = [0; 11];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"hello\0world");
+        assert_eq!(&*file.map().unwrap(), b"hello\0world");
+        let past_the_end = file.read_at(&mut bytes, 1).unwrap_err();
+        assert_eq!(past_the_end.kind(), io::ErrorKind::UnexpectedEof);
+
+        disk.rename(&nested.join("one"), &nested.join("two")).unwrap();
+        disk.sync_dir(&nested).unwrap();
+        assert_eq!(disk.list(&nested).unwrap(), ["two"]);
+        assert!(disk.list(dir.path()).unwrap().is_empty(), "directories are not listed");
+        disk.remove(&nested.join("two")).unwrap();
+        let gone = disk.open(&nested.join("two")).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_empty_file_maps_to_no_bytes() {
+        let (dir, disk) = disk();
+        assert!(disk.create(&dir.path().join("empty")).unwrap().map().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_lock_is_exclusive_until_its_guard_is_dropped() {
+        let (dir, disk) = disk();
+        let path = dir.path().join("LOCK");
+        let guard = disk.lock(&path).unwrap();
+        assert_eq!(disk.lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(guard);
+        disk.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn the_clock_is_in_this_century_and_goes_on() {
+        let clock = RealEnv::new().clock();
+        let first = clock.monotonic();
+        assert!(clock.now() > Version::from_ticks(133_000_000_000_000_000));
+        assert!(clock.monotonic() >= first);
     }
 }

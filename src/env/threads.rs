@@ -1,0 +1,305 @@
+//! [`Threads`]: background jobs on threads, one queue and its own threads for each [`JobClass`].
+//!
+//! Threads start with the first job that needs them and end at [`Jobs::stop`]. A queue is ordered
+//! by the instant a job is due, then by arrival. Invariant: a queued job has a thread that waits
+//! for it or that will look at the queue when its present job ends.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Job, JobClass, Jobs};
+
+/// Runs jobs on threads of this process.
+pub(super) struct Threads {
+    log: Arc<Queue>,
+    flush: Arc<Queue>,
+    compaction: Arc<Queue>,
+}
+
+struct Queue {
+    name: &'static str,
+    max_threads: usize,
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: BinaryHeap<Reverse<Queued>>,
+    queued_ever: u64,
+    threads: Vec<JoinHandle<()>>,
+    /// Threads that wait for a job.
+    idle: usize,
+    stopped: bool,
+}
+
+struct Queued {
+    due: Instant,
+    sequence: u64,
+    job: Job,
+}
+
+impl Queued {
+    const fn rank(&self) -> (Instant, u64) {
+        (self.due, self.sequence)
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl Threads {
+    pub(super) fn new(compaction_threads: usize) -> Self {
+        Self {
+            log: Queue::new("tablestone-log", 1),
+            flush: Queue::new("tablestone-flush", 1),
+            compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
+        }
+    }
+}
+
+impl Jobs for Threads {
+    fn spawn_after(&self, class: JobClass, delay: Duration, job: Job) {
+        let queue = match class {
+            JobClass::Log => &self.log,
+            JobClass::Flush => &self.flush,
+            JobClass::Compaction => &self.compaction,
+        };
+        queue.push(delay, job);
+    }
+
+    fn assist(&self) -> bool {
+        false
+    }
+
+    fn stepped(&self) -> bool {
+        false
+    }
+
+    fn stop(&self) {
+        for queue in [&self.compaction, &self.flush, &self.log] {
+            queue.stop();
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Threads")
+    }
+}
+
+impl Queue {
+    fn new(name: &'static str, max_threads: usize) -> Arc<Self> {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { name, max_threads, state, changed })
+    }
+
+    fn push(self: &Arc<Self>, delay: Duration, job: Job) {
+        let now = Instant::now();
+        let due = now.checked_add(delay).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
+        let mut state = self.state.lock();
+        if state.stopped {
+            // Whatever the job owns is dropped without the lock: that may queue another job.
+            drop(state);
+            drop(job);
+            return;
+        }
+        state.queued_ever += 1;
+        let sequence = state.queued_ever;
+        state.jobs.push(Reverse(Queued { due, sequence, job }));
+        if state.jobs.len() > state.idle && state.threads.len() < self.max_threads {
+            self.start_thread(&mut state);
+        }
+        self.changed.notify_one();
+    }
+
+    fn start_thread(self: &Arc<Self>, state: &mut QueueState) {
+        let queue = Arc::clone(self);
+        match thread::Builder::new().name(self.name.to_owned()).spawn(move || queue.work()) {
+            Ok(thread) => state.threads.push(thread),
+            // The job stays queued; the next one tries again.
+            Err(error) => tracing::error!(%error, thread = self.name, "cannot start a thread"),
+        }
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next_job() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+                let message = panic
+                    .downcast_ref::<&str>()
+                    .copied()
+                    .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                    .unwrap_or("no message");
+                tracing::error!(thread = self.name, message, "a background job panicked");
+            }
+        }
+    }
+
+    /// Waits for a job to be due; `None` once stopped.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            let due = state.jobs.peek().map(|Reverse(next)| next.due);
+            match due {
+                Some(due) if due <= Instant::now() => {
+                    let Reverse(next) = state.jobs.pop()?;
+                    // The thread woken for the rest may have been this one.
+                    if !state.jobs.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Some(next.job);
+                }
+                Some(due) => {
+                    state.idle += 1;
+                    self.changed.wait_until(&mut state, due);
+                    state.idle -= 1;
+                }
+                None => {
+                    state.idle += 1;
+                    self.changed.wait(&mut state);
+                    state.idle -= 1;
+                }
+            }
+        }
+    }
+
+    fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        let jobs = std::mem::take(&mut state.jobs);
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        self.changed.notify_all();
+        drop(jobs);
+        for thread in threads {
+            // A job may hold the last handle of the database; it cannot wait for itself.
+            if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+                tracing::error!(thread = self.name, "a background thread panicked");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn jobs_run_in_order_and_a_panic_does_not_stop_them() {
+        let threads = Threads::new(1);
+        let (sender, receiver) = mpsc::channel();
+        for n in 0..10 {
+            let sender = sender.clone();
+            let job: Job = Box::new(move || {
+                sender.send(n).unwrap();
+                assert!(n != 3, "job three fails");
+            });
+            threads.spawn_after(JobClass::Flush, Duration::ZERO, job);
+        }
+        for n in 0..10 {
+            assert_eq!(receiver.recv_timeout(LONG).unwrap(), n);
+        }
+        assert!(!threads.assist() && !threads.stepped());
+    }
+
+    #[test]
+    fn a_class_does_not_wait_for_another_and_compactions_run_in_parallel() {
+        let threads = Threads::new(2);
+        let meeting = Arc::new(std::sync::Barrier::new(4));
+        for class in [JobClass::Compaction, JobClass::Compaction, JobClass::Log] {
+            let meeting = Arc::clone(&meeting);
+            let job: Job = Box::new(move || {
+                meeting.wait();
+            });
+            threads.spawn_after(class, Duration::ZERO, job);
+        }
+        meeting.wait();
+    }
+
+    #[test]
+    fn a_timer_runs_when_due_and_a_later_shorter_one_overtakes_it() {
+        let threads = Threads::new(1);
+        let (sender, receiver) = mpsc::channel();
+        for (delay_ms, name) in [(3_600_000, "never"), (40, "second"), (5, "first")] {
+            let sender = sender.clone();
+            let job: Job = Box::new(move || sender.send(name).unwrap());
+            threads.spawn_after(JobClass::Log, Duration::from_millis(delay_ms), job);
+        }
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), "first");
+        assert_eq!(receiver.recv_timeout(LONG).unwrap(), "second");
+        drop(sender);
+        threads.stop();
+        assert!(receiver.recv().is_err(), "stopping drops what is queued");
+    }
+
+    #[test]
+    fn stop_waits_for_the_running_job_and_drops_later_ones() {
+        let threads = Threads::new(1);
+        let (sender, receiver) = mpsc::channel();
+        let (started, wait_started) = mpsc::channel();
+        let late = sender.clone();
+        let job: Job = Box::new(move || {
+            started.send(()).unwrap();
+            thread::sleep(Duration::from_millis(20));
+            sender.send("ran").unwrap();
+        });
+        threads.spawn_after(JobClass::Compaction, Duration::ZERO, job);
+        wait_started.recv_timeout(LONG).unwrap();
+        threads.stop();
+        assert_eq!(receiver.try_recv().unwrap(), "ran");
+        let job: Job = Box::new(move || late.send("late").unwrap());
+        threads.spawn_after(JobClass::Compaction, Duration::ZERO, job);
+        assert!(receiver.recv().is_err());
+    }
+
+    #[test]
+    fn the_last_handle_may_be_dropped_by_a_job() {
+        let threads = Arc::new(Threads::new(1));
+        let (sender, receiver) = mpsc::channel();
+        let handle = Arc::clone(&threads);
+        let job: Job = Box::new(move || {
+            handle.stop();
+            sender.send(()).unwrap();
+        });
+        threads.spawn_after(JobClass::Flush, Duration::ZERO, job);
+        receiver.recv_timeout(LONG).unwrap();
+    }
+}
