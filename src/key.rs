@@ -179,6 +179,17 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     out.extend_from_slice(rest);
 }
 
+/// A component without its escapes; `scratch` is where it is put if it has any.
+#[inline]
+pub(crate) fn unescaped<'a>(escaped: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if memchr::memchr(ESCAPE, escaped).is_none() {
+        return escaped;
+    }
+    scratch.clear();
+    push_unescaped(scratch, escaped);
+    scratch
+}
+
 /// The 64-bit hash that filters, latches and the point-read path share. It is stored in files:
 /// XXH3 with seed 0, pinned by a golden test.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {

@@ -18,6 +18,7 @@ mod memtable;
 mod merge;
 mod metrics;
 mod options;
+mod read;
 mod sst;
 mod sync;
 mod tombstone;
@@ -28,9 +29,3 @@ mod wal;
 pub use error::{Corruption, Error, IoError, Limit, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use version::Version;
-
-/// What the benchmarks of this package reach beneath the public surface.
-#[doc(hidden)]
-pub mod bench_api {
-    pub use crate::memtable::bench::{BenchKey, BenchMemtable};
-}

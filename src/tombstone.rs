@@ -25,6 +25,23 @@ struct Fragment {
     versions: Vec<Version>,
 }
 
+/// Keys that one version covers, or none does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch<'a> {
+    /// Its first key.
+    pub(crate) start: &'a [u8],
+    /// The first key after it; `None` if it has no end.
+    pub(crate) end: Option<&'a [u8]>,
+    /// Entries in it with a smaller version are deleted.
+    pub(crate) version: Version,
+}
+
+impl Stretch<'_> {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        *self.start <= *key && self.end.is_none_or(|end| *key < *end)
+    }
+}
+
 /// An immutable set of range tombstones, searchable by key and version.
 #[derive(Debug, Default)]
 pub(crate) struct RangeTombstones {
@@ -62,11 +79,26 @@ impl RangeTombstones {
         self.find(key).map_or(Version::ZERO, |f| newest_at(f, at))
     }
 
-    /// The fragment that covers `key` at `at`: the version, and the key at which it ends.
-    pub(crate) fn fragment_at(&self, key: &[u8], at: Version) -> Option<(Version, &[u8])> {
-        let fragment = self.find(key)?;
-        let version = newest_at(fragment, at);
-        (version > Version::ZERO).then_some((version, &*fragment.end))
+    /// The keys around `key` that share its fate at `at`, for walks in key order.
+    pub(crate) fn stretch_at(&self, key: &[u8], at: Version) -> Stretch<'_> {
+        let after = self.fragments.partition_point(|f| *f.start <= *key);
+        let before = after.checked_sub(1).and_then(|before| self.fragments.get(before));
+        match before {
+            Some(f) if *key < *f.end => {
+                Stretch { start: &f.start, end: Some(&f.end), version: newest_at(f, at) }
+            }
+            _ => Stretch {
+                start: before.map_or(&[], |f| &*f.end),
+                end: self.fragments.get(after).map(|f| &*f.start),
+                version: Version::ZERO,
+            },
+        }
+    }
+
+    /// Whether a key in [start, end) is covered by any of the tombstones.
+    pub(crate) fn touches(&self, start: &[u8], end: &[u8]) -> bool {
+        let first = self.fragments.partition_point(|f| *f.end <= *start);
+        self.fragments.get(first).is_some_and(|f| *f.start < *end)
     }
 
     /// Whether one tombstone with `newer_than < version <= at` covers all of [first, last].
@@ -146,13 +178,14 @@ mod tests {
                 .max()
                 .unwrap_or_default();
             prop_assert_eq!(set.covering(&[key], at), expected);
-            if let Some((version, end)) = set.fragment_at(&[key], at) {
-                prop_assert_eq!(version, expected);
-                prop_assert!(*end > [key][..]);
-                prop_assert_eq!(set.covering(&[end[0] - 1], at), expected);
-            } else {
-                prop_assert_eq!(expected, Version::ZERO);
+            let stretch = set.stretch_at(&[key], at);
+            prop_assert_eq!(stretch.version, expected);
+            prop_assert!(stretch.contains(&[key]));
+            for other in (0..22).filter(|&other| stretch.contains(&[other])) {
+                prop_assert_eq!(set.covering(&[other], at), expected);
             }
+            let touched = (3..key).any(|k| set.covering(&[k], Version::MAX) > Version::ZERO);
+            prop_assert_eq!(set.touches(&[3], &[key.max(3)]), touched);
         }
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::env::{Disk, JobClass, Jobs};
+use crate::merge::{CacheUse, SortedFile};
 use crate::metrics::Metrics;
-use crate::sst::{FileId, FileMeta, Reader};
+use crate::sst::{FileId, FileMeta, Reader, SstCursor};
 use crate::version::Version;
 
 /// A table file, open.
@@ -48,6 +49,29 @@ impl TableFile {
     /// The file is in no state any more; the last one to hold it has it removed.
     pub(crate) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl SortedFile for TableFile {
+    type Cursor<'a> = SstCursor<'a>;
+
+    fn smallest(&self) -> &[u8] {
+        &self.meta.smallest
+    }
+
+    fn largest(&self) -> &[u8] {
+        &self.meta.largest
+    }
+
+    fn newest(&self) -> Version {
+        self.meta.max_version
+    }
+
+    fn cursor(&self, cache: CacheUse) -> SstCursor<'_> {
+        match cache {
+            CacheUse::Keep => self.reader.cursor(),
+            CacheUse::Pass => self.reader.passing_cursor(),
+        }
     }
 }
 

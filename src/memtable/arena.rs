@@ -193,8 +193,7 @@ impl Drop for Arena {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

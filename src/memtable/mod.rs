@@ -8,14 +8,12 @@
 #![allow(dead_code)]
 
 mod arena;
-pub mod bench;
 mod cursor;
 mod list;
 #[cfg(all(test, loom))]
 mod model;
 mod node;
-#[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::Arc;
@@ -32,12 +30,6 @@ use crate::version::Version;
 
 /// Keys up to this length are put together on the stack.
 const KEY_ON_STACK_BYTES: usize = 128;
-
-impl Default for Memtable {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {

@@ -228,8 +228,7 @@ impl NewRecord<'_> {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(loom))]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

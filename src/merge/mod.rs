@@ -49,14 +49,14 @@ pub(crate) trait SortedFile {
 }
 
 impl<F: SortedFile> Merge<'_, F> {
-    /// Moves on from the current key, which a range tombstone at `cover` deletes as it does all
-    /// older entries up to `to`. Entries that are covered may still be shown, even of this key.
+    /// Goes on from the current key, which a range tombstone at `cover` deletes as it does all
+    /// older entries up to `to`. Covered entries of later keys may still be shown.
     pub(crate) fn skip_forward(&mut self, cover: Version, to: &[u8]) -> Result<()> {
-        self.step_first(|source| source.skip_forward(cover, to))
+        self.step_forward(|source| source.skip_forward(cover, to))
     }
 
     /// As [`skip_forward`](Self::skip_forward), backward down to and with `to`.
     pub(crate) fn skip_backward(&mut self, cover: Version, to: &[u8]) -> Result<()> {
-        self.step_first(|source| source.skip_backward(cover, to))
+        self.step_backward(|source| source.skip_backward(cover, to))
     }
 }

@@ -90,10 +90,56 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
-    /// Moves the source that is first, by `step` (which leaves what precedes it in the order
-    /// behind), and finds the new first. The caller answers for every entry that is left out.
+    /// Moves every source that is at the current key, by `step`, each past that key. The caller
+    /// answers for every entry that is left out.
     #[inline]
-    pub(crate) fn step_first(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
+    fn step_key(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
+        match self.closest() {
+            Tie::None => self.step_first(step),
+            _ => self.step_tied(step, |source, key| source.key() != key),
+        }
+    }
+
+    /// Goes forward from the current key by `step`, which moves a source to where it has
+    /// something to show.
+    #[inline]
+    pub(super) fn step_forward(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
+        self.turn_forward()?;
+        self.step_key(step)
+    }
+
+    /// Goes backward from the current key by `step`.
+    #[inline]
+    pub(super) fn step_backward(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
+        match self.order {
+            Order::Forward => self.turn(Self::seek_before),
+            Order::Reverse => self.step_key(step),
+        }
+    }
+
+    /// As a seek to a key after the current one: sources that are there already stay.
+    pub(crate) fn seek_onward(&mut self, key: &[u8]) -> Result<()> {
+        if self.order == Order::Reverse {
+            return self.seek(key);
+        }
+        self.place(Order::Forward, |source| {
+            if source.valid() && source.key() < key { source.seek(key) } else { Ok(()) }
+        })
+    }
+
+    /// As a seek to before a key that is at or before the current one: sources that are there
+    /// already stay.
+    pub(crate) fn seek_back(&mut self, key: &[u8]) -> Result<()> {
+        if self.order == Order::Forward {
+            return self.seek_before(key);
+        }
+        self.place(Order::Reverse, |source| {
+            if source.valid() && source.key() >= key { source.seek_before(key) } else { Ok(()) }
+        })
+    }
+
+    #[inline]
+    fn step_first(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
         if let Some(first) = self.sources.get_mut(self.winner) {
             step(first)?;
             self.replay();
@@ -303,11 +349,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     #[inline]
     fn next_key(&mut self) -> Result<()> {
-        self.turn_forward()?;
-        match self.closest() {
-            Tie::None => self.step_first(C::next_key),
-            _ => self.step_tied(C::next_key, |source, key| source.key() != key),
-        }
+        self.step_forward(C::next_key)
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
@@ -320,13 +362,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 
     #[inline]
     fn previous_key(&mut self) -> Result<()> {
-        if self.order == Order::Forward {
-            return self.turn(Self::seek_before);
-        }
-        match self.closest() {
-            Tie::None => self.step_first(C::previous_key),
-            _ => self.step_tied(C::previous_key, |source, key| source.key() != key),
-        }
+        self.step_backward(C::previous_key)
     }
 }
 
@@ -334,7 +370,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{VecCursor, key, model, op, rows};
+    use super::super::testing::{Op, VecCursor, key, model, op, rows};
     use super::*;
 
     proptest! {
@@ -349,7 +385,21 @@ mod tests {
             let mut cursor = MergeCursor::new(cursors, &shared);
             let mut expected = VecCursor::new(&model(&sources));
             for op in &ops {
+                let before = expected.valid().then(|| expected.key().to_vec());
                 prop_assert_eq!(op.apply(&mut cursor), op.apply(&mut expected), "{:?}", op);
+                // Half of the seeks in either direction go the shorter way.
+                if let (Op::Seek(key) | Op::SeekBefore(key), Some(before)) = (op, before) {
+                    Op::Seek(before.clone()).apply(&mut cursor);
+                    if *key > before {
+                        cursor.seek_onward(key).unwrap();
+                        Op::Seek(key.clone()).apply(&mut expected);
+                    } else {
+                        Op::SeekBefore(before).apply(&mut cursor);
+                        cursor.seek_back(key).unwrap();
+                        Op::SeekBefore(key.clone()).apply(&mut expected);
+                    }
+                    prop_assert_eq!(Op::Stay.apply(&mut cursor), Op::Stay.apply(&mut expected));
+                }
             }
         }
     }

@@ -1,0 +1,160 @@
+//! [`PageBuilder`]: fills a page with the live rows that a scan offers, until one is refused.
+//!
+//! Invariant: a refused row changes nothing, and a page without rows refuses none for its size,
+//! so a page can always be continued and always makes progress (R-E12).
+
+use super::limits::{PartitionStop, ScanLimits};
+use super::page::{PageData, Piece, RowRef, RowSlot, StopReason};
+use crate::error::{Error, Limit, Result};
+use crate::key;
+use crate::version::Version;
+
+/// Most stored bytes a page may ask for: offsets in a page are 32-bit numbers, and the row that
+/// exceeds this, and what a projection adds, must be in their reach.
+const BYTES_LIMIT: usize = 1 << 30;
+
+/// What the caller decides about stored bytes before they are copied.
+pub(crate) struct ScanHooks<'p> {
+    /// Which entities are wanted; all, if there is none.
+    pub(crate) predicate: Option<&'p mut dyn FnMut(RowRef<'_>) -> bool>,
+    /// Appends what is wanted of a stored value; all of it, if there is none.
+    pub(crate) projection: Option<&'p mut dyn FnMut(&[u8], &mut Vec<u8>)>,
+}
+
+/// What came of offering a row to the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// It is in the page, or the predicate does not want it.
+    Taken,
+    /// The page ends before it.
+    Refused(StopReason),
+}
+
+/// A page while it is filled.
+pub(crate) struct PageBuilder<'p> {
+    bytes: Vec<u8>,
+    rows: Vec<RowSlot>,
+    stored_bytes: usize,
+    limits: ScanLimits,
+    hooks: ScanHooks<'p>,
+    table_len: usize,
+    partition: Partition,
+    /// A RowKey without its escapes, for the few that have any.
+    row_key: Vec<u8>,
+}
+
+/// The partition of the row offered last.
+#[derive(Default)]
+struct Partition {
+    /// The encoded prefix of its keys; empty before the first row.
+    prefix: Vec<u8>,
+    key: Vec<u8>,
+    /// Where its key is in the page, once one of its rows is.
+    piece: Option<Piece>,
+}
+
+impl<'p> PageBuilder<'p> {
+    pub(crate) fn new(limits: ScanLimits, table_len: usize, hooks: ScanHooks<'p>) -> Self {
+        let limits = ScanLimits {
+            entities: limits.entities.max(1),
+            bytes: limits.bytes.min(BYTES_LIMIT),
+            ..limits
+        };
+        Self {
+            bytes: Vec::new(),
+            rows: Vec::new(),
+            stored_bytes: 0,
+            limits,
+            hooks,
+            table_len,
+            partition: Partition::default(),
+            row_key: Vec::new(),
+        }
+    }
+
+    /// Whether there are as many rows as there may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= self.limits.entities
+    }
+
+    /// Offers a live row.
+    #[inline]
+    pub(crate) fn offer(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Offered> {
+        if self.is_full() {
+            return Ok(Offered::Refused(StopReason::Entities));
+        }
+        if self.partition.prefix.is_empty() || !key.starts_with(&self.partition.prefix) {
+            if self.limits.partition == PartitionStop::Stop && !self.partition.prefix.is_empty() {
+                return Ok(Offered::Refused(StopReason::Partition));
+            }
+            self.enter_partition(key);
+        }
+        let row_key = inner(key, self.partition.prefix.len());
+        let row_key = key::unescaped(row_key, &mut self.row_key);
+        let row = RowRef { partition_key: &self.partition.key, row_key, version, value };
+        if self.hooks.predicate.as_mut().is_some_and(|wanted| !wanted(row)) {
+            return Ok(Offered::Taken);
+        }
+        let size = row.stored_bytes();
+        if !self.rows.is_empty() && size > self.limits.bytes.saturating_sub(self.stored_bytes) {
+            return Ok(Offered::Refused(StopReason::Bytes));
+        }
+        self.stored_bytes += size;
+        let partition_key = match self.partition.piece {
+            Some(piece) => piece,
+            None => *self.partition.piece.insert(push(&mut self.bytes, &self.partition.key)?),
+        };
+        let row_key = push(&mut self.bytes, row_key)?;
+        let start = self.bytes.len();
+        match &mut self.hooks.projection {
+            None => self.bytes.extend_from_slice(value),
+            Some(project) => project(value, &mut self.bytes),
+        }
+        let value = piece_from(&self.bytes, start)?;
+        self.rows.push(RowSlot { partition_key, row_key, value, version });
+        Ok(Offered::Taken)
+    }
+
+    #[cold]
+    fn enter_partition(&mut self, key: &[u8]) {
+        let prefix = key.get(..key::partition_len(key)).unwrap_or_default();
+        self.partition.prefix.clear();
+        self.partition.prefix.extend_from_slice(prefix);
+        self.partition.key.clear();
+        key::push_unescaped(&mut self.partition.key, inner(prefix, self.table_len));
+        self.partition.piece = None;
+    }
+
+    /// The page, with `next` the key at which the next one starts.
+    pub(crate) fn finish(self, stop: StopReason, next: Option<&[u8]>, examined: u64) -> PageData {
+        let next = next.map(|key| {
+            let (mut partition_key, mut row_key) = (Vec::new(), Vec::new());
+            let (partition, _) = key.split_at(key::partition_len(key));
+            key::push_unescaped(&mut partition_key, inner(partition, self.table_len));
+            key::push_unescaped(&mut row_key, inner(key, partition.len()));
+            (partition_key, row_key)
+        });
+        PageData { bytes: self.bytes, rows: self.rows, stop, next, examined }
+    }
+}
+
+/// What lies behind the first `skip` bytes of a key or prefix, but for its last terminator.
+fn inner(key: &[u8], skip: usize) -> &[u8] {
+    let end = key.len().saturating_sub(1);
+    key.get(skip..end).unwrap_or_default()
+}
+
+fn push(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<Piece> {
+    let start = bytes.len();
+    bytes.extend_from_slice(piece);
+    piece_from(bytes, start)
+}
+
+/// The piece from `start` to the end of what is there.
+fn piece_from(bytes: &[u8], start: usize) -> Result<Piece> {
+    Piece::new(start, bytes.len()).ok_or_else(|| Error::LimitExceeded {
+        what: Limit::Value,
+        size: bytes.len() as u64,
+        limit: u64::from(u32::MAX),
+    })
+}

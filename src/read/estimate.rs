@@ -1,0 +1,129 @@
+//! How much a key range holds, and where a table can be cut (R-E23).
+//!
+//! Invariant: neither reads a data block. Files answer from their indexes; a memtable is walked,
+//! as its size is bounded by the memory budget.
+
+use super::sources::within;
+use crate::entry::Cursor;
+use crate::error::Result;
+use crate::key::{self, TableId};
+use crate::levels::{TableFile, View};
+use crate::memtable::Memtable;
+
+/// About how much a key range holds (R-E23).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// Stored bytes: in files after compression, in memory keys and values.
+    pub bytes: u64,
+    /// Entries: deleted entities and older versions count until they are compacted away.
+    pub entries: u64,
+}
+
+/// Entries of a memtable that stand for one fence key of a file.
+const ENTRIES_PER_FENCE: u64 = 64;
+
+/// About how much there is with `start <= key < end`: stored bytes and entries, of every version
+/// and deletions included.
+pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate> {
+    let mut total = Estimate::default();
+    if start >= end {
+        return Ok(total);
+    }
+    for file in files(view, start, end) {
+        let part = file.reader.estimate(start, end)?;
+        total.bytes += part.bytes;
+        total.entries += part.entries;
+    }
+    for memtable in memtables(view) {
+        walk(memtable, start, end, |_, bytes| {
+            total.bytes += bytes;
+            total.entries += 1;
+        })?;
+    }
+    Ok(total)
+}
+
+/// Up to `parts - 1` PartitionKeys, ascending, that cut a table into parts of about equal size;
+/// each begins a part.
+pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<Vec<Vec<u8>>> {
+    let mut start = Vec::new();
+    key::push_table(&mut start, table);
+    let end = key::prefix_end(&start);
+    let mut fences = fences(view, &start, &end)?;
+    fences.sort_unstable();
+    let total: u64 = fences.iter().map(|(_, bytes)| bytes).sum();
+    let mut points: Vec<Vec<u8>> = Vec::new();
+    let mut before = 0;
+    for (fence, bytes) in fences {
+        before += bytes;
+        let wanted = points.len() as u64 + 1;
+        // In 128 bits: a table may have more bytes than the square root of what 64 bits hold.
+        let share = u128::from(total) * u128::from(wanted);
+        if wanted >= parts as u64 || u128::from(before) * (parts as u128) < share {
+            continue;
+        }
+        let partition_key = partition_key(&fence, start.len());
+        if points.last().is_none_or(|last| *last < partition_key) && !partition_key.is_empty() {
+            points.push(partition_key);
+        }
+    }
+    Ok(points)
+}
+
+/// Keys with the bytes that lie between each and the one before it, in no order.
+fn fences(view: &View, start: &[u8], end: &[u8]) -> Result<Vec<(Vec<u8>, u64)>> {
+    let mut fences = Vec::new();
+    for file in files(view, start, end) {
+        file.reader.split_keys(start, end, &mut |fence, bytes| {
+            fences.push((fence.to_vec(), bytes));
+        })?;
+    }
+    for memtable in memtables(view) {
+        let (mut entries, mut bytes) = (0, 0);
+        walk(memtable, start, end, |key, entry_bytes| {
+            entries += 1;
+            bytes += entry_bytes;
+            if entries % ENTRIES_PER_FENCE == 0 {
+                fences.push((key.to_vec(), std::mem::take(&mut bytes)));
+            }
+        })?;
+    }
+    Ok(fences)
+}
+
+fn partition_key(fence: &[u8], table_len: usize) -> Vec<u8> {
+    let prefix = fence.get(..key::partition_len(fence)).unwrap_or_default();
+    let escaped = prefix.get(table_len..).unwrap_or_default();
+    let mut out = Vec::with_capacity(escaped.len());
+    // A fence may be cut short, before the terminator.
+    key::push_unescaped(&mut out, escaped.strip_suffix(&[0]).unwrap_or(escaped));
+    out
+}
+
+fn memtables(view: &View) -> impl Iterator<Item = &Memtable> {
+    std::iter::once(&*view.active).chain(view.frozen.iter().map(|frozen| &*frozen.memtable))
+}
+
+fn files<'a>(view: &'a View, start: &[u8], end: &[u8]) -> impl Iterator<Item = &'a TableFile> {
+    let mut levels = view.levels.levels();
+    let level_0 = levels.next().unwrap_or_default().iter();
+    let overlapping = level_0.filter(|f| *f.meta.smallest < *end && *start <= *f.meta.largest);
+    overlapping.chain(levels.flat_map(|files| within(files, start, end))).map(|file| &**file)
+}
+
+/// Shows key and size of every entry with `start <= key < end`.
+fn walk(
+    memtable: &Memtable,
+    start: &[u8],
+    end: &[u8],
+    mut visit: impl FnMut(&[u8], u64),
+) -> Result<()> {
+    let mut cursor = memtable.cursor();
+    cursor.seek(start)?;
+    while cursor.valid() && cursor.key() < end {
+        visit(cursor.key(), (cursor.key().len() + cursor.value().len()) as u64);
+        cursor.next()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Reading: points, many points of a partition, pages, estimates (R-E11 to R-E16, R-E23).
+//!
+//! Invariant: a read at a version shows, for every key, its newest entry at or before that
+//! version, unless that entry is a deletion or a range tombstone at or before that version and
+//! newer than the entry covers it. A read takes no lock and keeps nobody waiting. This room calls
+//! levels, merge, sst, memtable and what is below.
+
+#![allow(dead_code, unused_imports)]
+
+mod builder;
+mod estimate;
+mod limits;
+mod multi;
+mod page;
+mod point;
+mod range;
+mod scan;
+mod shadow;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use builder::ScanHooks;
+pub use estimate::Estimate;
+pub(crate) use estimate::{estimate, split_points};
+pub(crate) use limits::{PartitionStop, ScanLimits};
+pub(crate) use multi::multi_get;
+pub(crate) use page::PageData;
+pub use page::{RowRef, StopReason};
+pub(crate) use point::{get, get_raw};
+pub(crate) use range::{Direction, KeyBounds, ScanRange};
+
+use crate::env::Clock;
+use crate::error::Result;
+use crate::levels::View;
+use crate::version::Version;
+use range::Continuation;
+use scan::{Scan, ScanContext};
+use sources::{Tombstones, sources};
+
+/// A page of the entities in a range at `at`, from `start` on: where the page before ended.
+pub(crate) fn scan(
+    view: &View,
+    range: &ScanRange,
+    start: Option<Continuation>,
+    limits: &ScanLimits,
+    hooks: ScanHooks<'_>,
+    at: Version,
+    clock: &dyn Clock,
+) -> Result<PageData> {
+    let Some(span) = range.span(start.as_ref()) else { return Ok(PageData::empty()) };
+    let tombstones = Tombstones::of(view);
+    let shadow = tombstones.shadow(&span.low, &span.high, at);
+    let context = ScanContext { sources: sources(view, &span)?, shadow, at, clock };
+    Scan::new(context, span, range.direction, limits.clone(), hooks).run()
+}

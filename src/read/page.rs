@@ -1,0 +1,118 @@
+//! [`PageData`]: the rows of one page, in one buffer.
+//!
+//! Invariant: every slot lies within `bytes`; rows of one partition that follow each other share
+//! the bytes of its PartitionKey. A row's bytes are copied once, from where they are stored.
+
+use super::range::Continuation;
+use crate::version::Version;
+
+/// Why a page ended where it did (R-E12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// The range is exhausted.
+    End,
+    /// It holds as many entities as it may, and there is another.
+    Entities,
+    /// Another entity would have made it too large.
+    Bytes,
+    /// As many keys as allowed were examined.
+    Examined,
+    /// The time was up.
+    Deadline,
+    /// The next entity is in another partition.
+    Partition,
+}
+
+/// One entity, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowRef<'a> {
+    /// Its PartitionKey.
+    pub partition_key: &'a [u8],
+    /// Its RowKey.
+    pub row_key: &'a [u8],
+    /// When it was last written: its Timestamp and ETag.
+    pub version: Version,
+    /// Its value, or what the query's projection made of it.
+    pub value: &'a [u8],
+}
+
+impl RowRef<'_> {
+    /// What counts against the page's limit of bytes: keys and value.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.partition_key.len() + self.row_key.len() + self.value.len()
+    }
+}
+
+/// A part of the page's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    start: u32,
+    len: u32,
+}
+
+impl Piece {
+    /// `None` if it is out of reach of 32 bits.
+    pub(super) fn new(start: usize, end: usize) -> Option<Self> {
+        let (start, end) = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
+        Some(Self { start, len: end.checked_sub(start)? })
+    }
+
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        bytes.get(start..start + self.len as usize).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowSlot {
+    pub(super) partition_key: Piece,
+    pub(super) row_key: Piece,
+    pub(super) value: Piece,
+    pub(super) version: Version,
+}
+
+/// The rows of a page, why it ended, and where the next one starts.
+#[derive(Debug)]
+pub(crate) struct PageData {
+    pub(super) bytes: Vec<u8>,
+    pub(super) rows: Vec<RowSlot>,
+    pub(crate) stop: StopReason,
+    /// Where the next page starts; `None` exactly if the range is exhausted.
+    pub(crate) next: Option<Continuation>,
+    /// Keys that were looked at, deleted ones included.
+    pub(crate) examined: u64,
+}
+
+impl PageData {
+    /// The page of a range without keys.
+    pub(crate) fn empty() -> Self {
+        Self { bytes: Vec::new(), rows: Vec::new(), stop: StopReason::End, next: None, examined: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<RowRef<'_>> {
+        self.rows.get(index).map(|slot| self.row(slot))
+    }
+
+    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
+        self.rows.iter().map(|slot| self.row(slot))
+    }
+
+    fn row(&self, slot: &RowSlot) -> RowRef<'_> {
+        RowRef {
+            partition_key: slot.partition_key.of(&self.bytes),
+            row_key: slot.row_key.of(&self.bytes),
+            version: slot.version,
+            value: slot.value.of(&self.bytes),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Reads of single entities: [`get`] and [`get_raw`].
+//!
+//! Invariant: sources are asked from the newest to the oldest, and of two versions of a key the
+//! newer is never in an older source; so the first entry found at or before the version read is
+//! the newest there is.
+
+use std::sync::Arc;
+
+use super::sources::covering;
+use crate::entry::{Found, Kind};
+use crate::error::Result;
+use crate::levels::{TableFile, View};
+use crate::sst::Lookup;
+use crate::version::Version;
+
+/// Shows the entity of the key at `at` to `visit`, if there is one.
+pub(crate) fn get<R>(
+    view: &View,
+    lookup: &Lookup<'_>,
+    at: Version,
+    visit: impl FnOnce(Found<'_>) -> R,
+) -> Result<Option<R>> {
+    let live = get_raw(view, lookup, at, |found| (found.kind == Kind::Put).then(|| visit(found)))?;
+    Ok(live.flatten())
+}
+
+/// Shows the newest entry of the key at or before `at` to `visit`, deletions included: of an
+/// entry that a range tombstone covers, that it is deleted at the tombstone's version.
+pub(crate) fn get_raw<R>(
+    view: &View,
+    lookup: &Lookup<'_>,
+    at: Version,
+    visit: impl FnOnce(Found<'_>) -> R,
+) -> Result<Option<R>> {
+    let cover = covering(view, lookup.key, at);
+    let visit = |found: Found<'_>| visit(shadowed(found, cover));
+    if let Some(found) = view.active.get(lookup.key, at) {
+        return Ok(Some(visit(found)));
+    }
+    for frozen in &view.frozen {
+        if let Some(found) = frozen.memtable.get(lookup.key, at) {
+            return Ok(Some(visit(found)));
+        }
+    }
+    // Handed to the first file that has the key; a file without it leaves it.
+    let mut visit = Some(visit);
+    let mut levels = view.levels.levels();
+    let level_0 = levels.next().unwrap_or_default();
+    let deeper = levels.filter_map(|files| file_of(files, lookup.key));
+    for file in level_0.iter().filter(|file| spans(file, lookup.key)).chain(deeper) {
+        if file.meta.max_version < cover {
+            continue; // All it has of the key is covered.
+        }
+        let shown = file.reader.get(lookup, at, |found| visit.take().map(|visit| visit(found)))?;
+        if let Some(shown) = shown {
+            return Ok(shown);
+        }
+    }
+    Ok(None)
+}
+
+/// What a read sees of an entry that tombstones cover up to `cover`.
+pub(super) fn shadowed(found: Found<'_>, cover: Version) -> Found<'_> {
+    if found.version < cover {
+        Found { version: cover, kind: Kind::Delete, value: &[] }
+    } else {
+        found
+    }
+}
+
+fn spans(file: &TableFile, key: &[u8]) -> bool {
+    *file.meta.smallest <= *key && *key <= *file.meta.largest
+}
+
+/// The file of a level other than 0 that may hold the key.
+pub(super) fn file_of<'a>(files: &'a [Arc<TableFile>], key: &[u8]) -> Option<&'a Arc<TableFile>> {
+    let at = files.partition_point(|file| *file.meta.largest < *key);
+    files.get(at).filter(|file| spans(file, key))
+}
