@@ -29,3 +29,9 @@ mod wal;
 pub use error::{Corruption, Error, IoError, Limit, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use version::Version;
+
+/// What the benchmarks of this package reach beneath the public surface.
+#[doc(hidden)]
+pub mod bench_api {
+    pub use crate::memtable::bench::{BenchKey, BenchMemtable};
+}

@@ -8,12 +8,14 @@
 #![allow(dead_code)]
 
 mod arena;
+pub mod bench;
 mod cursor;
 mod list;
 #[cfg(all(test, loom))]
 mod model;
 mod node;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use std::sync::Arc;
@@ -30,6 +32,12 @@ use crate::version::Version;
 
 /// Keys up to this length are put together on the stack.
 const KEY_ON_STACK_BYTES: usize = 128;
+
+impl Default for Memtable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {

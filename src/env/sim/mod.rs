@@ -1,16 +1,61 @@
 //! [`SimEnv`]: a simulated machine for tests of crashes, faults, time and background jobs.
+//!
+//! Everything it does follows from its seed and the calls made, so a failing test repeats.
+//! Invariant: what was synced survives every crash, and nothing else is promised to.
+
+mod disk;
+mod inode;
+mod power;
+mod schedule;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use disk::Storage;
+use schedule::Schedule;
+
+pub use power::{Fault, Operation};
+
 use super::{Clock, Disk, Env, Jobs};
 use crate::version::Version;
 
-/// A simulated machine.
+/// A simulated machine: a disk that forgets what was not synced, a clock that stands still unless
+/// told, and jobs that wait to be stepped. Clones are handles of one machine.
+///
+/// A file's content is durable once the file is synced, its name once its directory is: a crash
+/// treats the rest as [`CrashStyle`] says. Handles from before a crash fail for good, as those of
+/// a process that died with the machine would.
+///
+/// ```
+/// use std::path::Path;
+/// use tablestone::env::{CrashStyle, Env, SimEnv};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let env = SimEnv::new(42);
+/// let (dir, path) = (Path::new("/db"), Path::new("/db/file"));
+/// env.disk().create_dir_all(dir)?;
+/// let file = env.disk().create(path)?;
+/// file.write_at(b"kept", 0)?;
+/// file.sync()?;
+/// env.disk().sync_dir(dir)?;
+/// file.write_at(b"lost", 4)?;
+///
+/// env.crash(CrashStyle::LoseUnsynced);
+///
+/// assert!(file.sync().is_err());
+/// assert_eq!(env.read_file(path)?, b"kept");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
-pub struct SimEnv {}
+pub struct SimEnv {
+    storage: Storage,
+    schedule: Schedule,
+}
 
 /// What a crash does to what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,108 +64,117 @@ pub enum CrashStyle {
     LoseUnsynced,
     /// All of it happened to reach the disk.
     KeepAll,
-    /// A random part of it reached the disk, torn at sectors.
+    /// A random part of it reached the disk, in any order: of each file some of the writes, some
+    /// of those only in part (whole sectors of 512 bytes), and maybe a length without its bytes;
+    /// of the creations, renames and removals a prefix.
     Torn,
 }
 
-/// An operation of the simulated disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Operation {
-    /// Creating a file.
-    Create,
-    /// Opening a file.
-    Open,
-    /// Reading or mapping a file.
-    Read,
-    /// Writing to a file.
-    Write,
-    /// Setting a file's length.
-    SetLen,
-    /// Syncing a file.
-    Sync,
-    /// Syncing a directory.
-    SyncDir,
-    /// Renaming a file.
-    Rename,
-    /// Removing a file.
-    Remove,
-}
-
-/// An error to inject.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// Which operation fails.
-    pub on: Operation,
-    /// Only on paths that contain this.
-    pub path_contains: String,
-    /// With which error.
-    pub kind: io::ErrorKind,
-    /// How many such operations succeed before.
-    pub after: u64,
-    /// How many fail; then the fault is over.
-    pub times: u64,
-}
-
-#[allow(clippy::unimplemented, clippy::missing_errors_doc, missing_docs, unused_variables)]
 impl SimEnv {
+    /// A machine with an empty disk. The seed decides what a crash tears.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        unimplemented!()
+        Self { storage: Storage::new(seed), schedule: Schedule::new() }
     }
+
+    /// Ends everything that runs on the machine and starts it again: handles from before fail,
+    /// locks are free, queued jobs are gone; power is on. Faults stay, and so does the time.
     pub fn crash(&self, style: CrashStyle) {
-        unimplemented!()
+        self.storage.crash(style);
+        self.schedule.drop_jobs();
     }
+
+    /// Cuts the power once this many more operations have changed the disk: from then on all
+    /// operations fail, until [`crash`](Self::crash). With every count in turn, a test crashes
+    /// at every point that its workload has.
     pub fn crash_after(&self, operations: u64) {
-        unimplemented!()
+        self.storage.cut_power_after(operations);
     }
+
+    /// How many operations have changed the disk since the machine was made, syncs included.
     #[must_use]
     pub fn operations(&self) -> u64 {
-        unimplemented!()
+        self.storage.operations()
     }
+
+    /// Injects an error; several faults may be pending.
+    ///
+    /// A write that fails so leaves a random prefix of its bytes. After a failed sync each write
+    /// it was to make durable either is or never will be, although reads still show it.
     pub fn fail(&self, fault: Fault) {
-        unimplemented!()
+        self.storage.fail(fault);
     }
+
+    /// Removes all faults.
     pub fn clear_faults(&self) {
-        unimplemented!()
+        self.storage.clear_faults();
     }
+
+    /// Sets the wall clock, forth or back. Timers go by the monotonic one, which this leaves.
     pub fn set_now(&self, now: Version) {
-        unimplemented!()
+        self.schedule.set_now(now);
     }
+
+    /// Lets time pass on both clocks. Timers that become due run when jobs are stepped.
     pub fn advance(&self, by: Duration) {
-        unimplemented!()
+        self.schedule.advance(by);
     }
-    #[must_use]
+
+    /// Runs the next background job that is due, of any database, and says whether there was one.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn step(&self) -> bool {
-        unimplemented!()
+        self.schedule.step(None)
     }
+
+    /// Runs background jobs until none is due, and says how many ran.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn run_all(&self) -> usize {
-        unimplemented!()
+        std::iter::from_fn(|| self.step().then_some(())).count()
     }
+
+    /// The bytes of a file as a reader would see them now.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
     pub fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        unimplemented!()
+        self.storage.read_file(path)
     }
+
+    /// Replaces or creates a file, durably, with its directory.
     pub fn write_file(&self, path: &Path, bytes: &[u8]) {
-        unimplemented!()
+        self.storage.write_file(path, bytes);
     }
+
+    /// Removes a file, durably; fine if there is none.
+    pub fn remove_file(&self, path: &Path) {
+        self.storage.remove_file(path);
+    }
+
+    /// Flips one bit of the byte at `offset` of a file, durably.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `UnexpectedEof` if it ends before.
     pub fn flip(&self, path: &Path, offset: u64) -> io::Result<()> {
-        unimplemented!()
+        self.storage.flip(path, offset)
     }
+
+    /// Names of the files in a directory, sorted.
     #[must_use]
     pub fn list(&self, dir: &Path) -> Vec<String> {
-        unimplemented!()
+        self.storage.list(dir)
     }
 }
 
-#[allow(clippy::unimplemented)]
 impl Env for SimEnv {
     fn disk(&self) -> Arc<dyn Disk> {
-        unimplemented!()
+        self.storage.disk()
     }
+
     fn clock(&self) -> Arc<dyn Clock> {
-        unimplemented!()
+        self.schedule.clock()
     }
-    fn start_jobs(&self, _: usize) -> Arc<dyn Jobs> {
-        unimplemented!()
+
+    fn start_jobs(&self, _compaction_threads: usize) -> Arc<dyn Jobs> {
+        self.schedule.jobs()
     }
 }

@@ -1,0 +1,388 @@
+//! [`Storage`]: the simulated disk: names, the inodes they stand for, and locks.
+//!
+//! Names are a map of paths; changes of names wait in order until their directory is synced. One
+//! lock guards everything, so every operation is atomic. A handle carries the epoch it was made
+//! in; a crash begins a new epoch, and handles of an older one fail.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::CrashStyle;
+use super::inode::{Inode, Random};
+use super::power::{Fault, Operation, Power};
+use crate::env::{Disk, DiskFile, LockGuard, Mapping, MappingInner};
+
+type SharedInode = Arc<Mutex<Inode>>;
+type Names = BTreeMap<PathBuf, SharedInode>;
+
+/// No simulated file grows beyond this: an offset past it is a mistake of the caller.
+const MAX_FILE_BYTES: u64 = 1 << 32;
+
+#[derive(Clone, Debug)]
+pub(super) struct Storage(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    names: Names,
+    durable_names: Names,
+    unsynced_names: Vec<NameChange>,
+    dirs: BTreeSet<PathBuf>,
+    locks: BTreeSet<PathBuf>,
+    epoch: u64,
+    power: Power,
+    random: Random,
+}
+
+/// A creation (sets), a removal (clears) or a rename (both).
+#[derive(Debug)]
+struct NameChange {
+    clears: Option<PathBuf>,
+    sets: Option<(PathBuf, SharedInode)>,
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut Names) {
+        if let Some(path) = &self.clears {
+            names.remove(path);
+        }
+        if let Some((path, inode)) = &self.sets {
+            names.insert(path.clone(), Arc::clone(inode));
+        }
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        let set = self.sets.as_ref().map(|(path, _)| path);
+        self.clears.iter().chain(set).any(|path| path.parent() == Some(dir))
+    }
+}
+
+impl Storage {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            names: Names::new(),
+            durable_names: Names::new(),
+            unsynced_names: Vec::new(),
+            dirs: BTreeSet::new(),
+            locks: BTreeSet::new(),
+            epoch: 0,
+            power: Power::default(),
+            random: Random(seed),
+        })))
+    }
+
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        let epoch = self.0.lock().epoch;
+        Arc::new(Handle { storage: self.clone(), epoch })
+    }
+
+    pub(super) fn crash(&self, style: CrashStyle) {
+        self.0.lock().crash(style);
+    }
+
+    pub(super) fn cut_power_after(&self, operations: u64) {
+        self.0.lock().power.cut_after(operations);
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.0.lock().power.operations()
+    }
+
+    pub(super) fn fail(&self, fault: Fault) {
+        self.0.lock().power.add_fault(fault);
+    }
+
+    pub(super) fn clear_faults(&self) {
+        self.0.lock().power.clear_faults();
+    }
+
+    pub(super) fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.0.lock().inode(path)?.lock().bytes().to_vec())
+    }
+
+    pub(super) fn write_file(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.0.lock();
+        if let Some(dir) = path.parent() {
+            state.add_dirs(dir);
+        }
+        let inode = Arc::new(Mutex::new(Inode::durable(bytes)));
+        let change = NameChange { clears: None, sets: Some((path.to_owned(), inode)) };
+        state.rename_durably(&change);
+    }
+
+    pub(super) fn remove_file(&self, path: &Path) {
+        let change = NameChange { clears: Some(path.to_owned()), sets: None };
+        self.0.lock().rename_durably(&change);
+    }
+
+    pub(super) fn flip(&self, path: &Path, offset: u64) -> io::Result<()> {
+        let mut bytes = self.read_file(path)?;
+        let byte = usize::try_from(offset).ok().and_then(|offset| bytes.get_mut(offset));
+        *byte.ok_or(io::ErrorKind::UnexpectedEof)? ^= 1 << (offset % 8);
+        let state = self.0.lock();
+        *state.inode(path)?.lock() = Inode::durable(&bytes);
+        Ok(())
+    }
+
+    pub(super) fn list(&self, dir: &Path) -> Vec<String> {
+        self.0.lock().list(dir)
+    }
+}
+
+impl State {
+    fn inode(&self, path: &Path) -> io::Result<SharedInode> {
+        self.names.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self, dir: &Path) -> Vec<String> {
+        let names = self.names.keys().filter(|path| path.parent() == Some(dir));
+        names.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+    }
+
+    fn add_dirs(&mut self, dir: &Path) {
+        self.dirs.extend(dir.ancestors().map(Path::to_owned));
+    }
+
+    fn check_parent(&self, path: &Path) -> io::Result<()> {
+        let known = path.parent().is_some_and(|dir| self.dirs.contains(dir));
+        if known { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn change_names(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.unsynced_names.push(change);
+    }
+
+    /// Changes names from outside: earlier changes of the same name are durable before.
+    fn rename_durably(&mut self, change: &NameChange) {
+        for earlier in self.unsynced_names.drain(..) {
+            earlier.apply(&mut self.durable_names);
+        }
+        change.apply(&mut self.names);
+        change.apply(&mut self.durable_names);
+    }
+
+    fn create(&mut self, path: &Path) -> io::Result<SharedInode> {
+        self.check_parent(path)?;
+        if let Some(inode) = self.names.get(path) {
+            inode.lock().set_len(0);
+            return Ok(Arc::clone(inode));
+        }
+        let inode = SharedInode::default();
+        let sets = Some((path.to_owned(), Arc::clone(&inode)));
+        self.change_names(NameChange { clears: None, sets });
+        Ok(inode)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+        if !self.dirs.contains(dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let changes = std::mem::take(&mut self.unsynced_names);
+        let (synced, rest): (Vec<_>, Vec<_>) = changes.into_iter().partition(|c| c.is_in(dir));
+        for change in synced {
+            change.apply(&mut self.durable_names);
+        }
+        self.unsynced_names = rest;
+        Ok(())
+    }
+
+    fn crash(&mut self, style: CrashStyle) {
+        self.epoch += 1;
+        self.power.turn_on();
+        self.locks.clear();
+        let changes = std::mem::take(&mut self.unsynced_names);
+        let kept = match style {
+            CrashStyle::LoseUnsynced => 0,
+            CrashStyle::KeepAll => changes.len(),
+            CrashStyle::Torn => self.random.below(changes.len() + 1),
+        };
+        for change in changes.iter().take(kept) {
+            change.apply(&mut self.durable_names);
+        }
+        self.names = self.durable_names.clone();
+        for inode in self.names.values() {
+            inode.lock().crash(style, &mut self.random);
+        }
+    }
+}
+
+/// The disk as seen by what started in one epoch.
+#[derive(Clone, Debug)]
+struct Handle {
+    storage: Storage,
+    epoch: u64,
+}
+
+impl Handle {
+    /// The state, for an operation that can be done unless a fault is injected.
+    fn enter(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.storage.0.lock();
+        if state.epoch != self.epoch {
+            return Err(io::Error::other("the simulated machine crashed since"));
+        }
+        state.power.spend(operation)?;
+        Ok(state)
+    }
+
+    /// The state, for an operation that is done now.
+    fn begin(&self, on: Operation, paths: &[&Path]) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.enter(on)?;
+        state.power.fault(on, paths)?;
+        Ok(state)
+    }
+
+    fn file(&self, path: &Path, inode: SharedInode) -> Arc<dyn DiskFile> {
+        Arc::new(SimFile { disk: self.clone(), path: path.to_owned(), inode })
+    }
+}
+
+impl Disk for Handle {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.begin(Operation::Create, &[dir])?.add_dirs(dir);
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.begin(Operation::List, &[dir])?;
+        if state.dirs.contains(dir) {
+            Ok(state.list(dir))
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.begin(Operation::SyncDir, &[dir])?.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let mut state = self.begin(Operation::Lock, &[path])?;
+        if state.locks.contains(path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if state.inode(path).is_err() {
+            state.create(path)?;
+        }
+        state.locks.insert(path.to_owned());
+        Ok(Box::new(SimLock { disk: self.clone(), path: path.to_owned() }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let inode = self.begin(Operation::Create, &[path])?.create(path)?;
+        Ok(self.file(path, inode))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let inode = self.begin(Operation::Open, &[path])?.inode(path)?;
+        Ok(self.file(path, inode))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Rename, &[from, to])?;
+        let inode = state.inode(from)?;
+        state.check_parent(to)?;
+        let sets = Some((to.to_owned(), inode));
+        state.change_names(NameChange { clears: Some(from.to_owned()), sets });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Remove, &[path])?;
+        state.inode(path)?;
+        state.change_names(NameChange { clears: Some(path.to_owned()), sets: None });
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct SimLock {
+    disk: Handle,
+    path: PathBuf,
+}
+
+impl LockGuard for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.storage.0.lock();
+        if state.epoch == self.disk.epoch {
+            state.locks.remove(&self.path);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    disk: Handle,
+    path: PathBuf,
+    inode: SharedInode,
+}
+
+impl SimFile {
+    fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+        self.disk.begin(operation, &[&self.path])
+    }
+}
+
+/// A position in a file as an index, if the end of what is there is within bounds.
+fn position(offset: u64, len: usize) -> io::Result<usize> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= MAX_FILE_BYTES => Ok(offset as usize),
+        _ => Err(io::ErrorKind::FileTooLarge.into()),
+    }
+}
+
+impl DiskFile for SimFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let _state = self.begin(Operation::Read)?;
+        let inode = self.inode.lock();
+        let start = position(offset, buf.len())?;
+        let bytes = inode.bytes().get(start..start + buf.len());
+        buf.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.disk.enter(Operation::Write)?;
+        let start = position(offset, data.len())?;
+        let outcome = state.power.fault(Operation::Write, &[&self.path]);
+        let written = match outcome {
+            Ok(()) => data.len(),
+            Err(_) => state.random.below(data.len()),
+        };
+        if let Some(data) = data.get(..written).filter(|data| !data.is_empty()) {
+            self.inode.lock().write(start, data);
+        }
+        outcome
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.enter(Operation::Sync)?;
+        let outcome = state.power.fault(Operation::Sync, &[&self.path]);
+        match outcome {
+            Ok(()) => self.inode.lock().sync(),
+            Err(_) => self.inode.lock().sync_failed(&mut state.random),
+        }
+        outcome
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let _state = self.begin(Operation::Read)?;
+        Ok(self.inode.lock().bytes().len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let _state = self.begin(Operation::SetLen)?;
+        self.inode.lock().set_len(position(len, 0)?);
+        Ok(())
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        let _state = self.begin(Operation::Read)?;
+        Ok(Mapping(MappingInner::Bytes(self.inode.lock().bytes().into())))
+    }
+}
