@@ -96,7 +96,7 @@ impl<'p> PageBuilder<'p> {
             return Ok(Offered::Taken);
         }
         let size = row.stored_bytes();
-        if !self.rows.is_empty() && size > self.limits.bytes.saturating_sub(self.stored_bytes) {
+        if !self.rows.is_empty() && self.stored_bytes + size > self.limits.bytes {
             return Ok(Offered::Refused(StopReason::Bytes));
         }
         self.stored_bytes += size;

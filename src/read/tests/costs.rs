@@ -1,0 +1,127 @@
+//! What reads may cost, counted in keys examined.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::world::{Step, TABLE, TickingClock, World, version};
+use crate::read::{
+    Direction, KeyBounds, PageData, ScanHooks, ScanLimits, ScanRange, StopReason, scan,
+};
+
+const PARTITIONS: u64 = 50;
+const ROWS: u64 = 40;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("{number:04}").into_bytes()
+}
+
+fn grid() -> Vec<Step> {
+    let pairs = (0..PARTITIONS).flat_map(|p| (0..ROWS).map(move |r| (key(p), key(r))));
+    pairs.map(|pair| Step::Put(pair, 3)).collect()
+}
+
+fn page(
+    world: &World,
+    row: KeyBounds,
+    direction: Direction,
+    limits: &ScanLimits,
+    start: Option<(Vec<u8>, Vec<u8>)>,
+) -> PageData {
+    let partition = (Bound::Unbounded, Bound::Unbounded);
+    let range = ScanRange { table: TABLE, partition, row, direction };
+    let hooks = ScanHooks { predicate: None, projection: None };
+    let at = version(world.newest());
+    scan(&world.view, &range, start, limits, hooks, at, &TickingClock::default()).unwrap()
+}
+
+fn all() -> KeyBounds {
+    (Bound::Unbounded, Bound::Unbounded)
+}
+
+/// R-E15: a RowKey range in every partition costs a few keys a partition.
+#[test]
+fn a_row_range_over_partitions_examines_partitions_not_rows() {
+    let world = World::new(&grid());
+    let ranges = [
+        ((Bound::Included(key(20)), Bound::Included(key(20))), 1),
+        ((Bound::Included(key(20)), Bound::Excluded(key(22))), 2),
+        ((Bound::Unbounded, Bound::Excluded(key(1))), 1),
+        ((Bound::Excluded(key(ROWS - 2)), Bound::Unbounded), 1),
+        ((Bound::Excluded(key(ROWS)), Bound::Unbounded), 0),
+    ];
+    for (rows, each) in ranges {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let page = page(&world, rows.clone(), direction, &ScanLimits::default(), None);
+            assert_eq!(page.len() as u64, PARTITIONS * each, "{rows:?}");
+            assert!(page.examined <= PARTITIONS * (each + 2), "{rows:?}: {}", page.examined);
+        }
+    }
+}
+
+/// R-E19: what a range tombstone covers is passed in a seek where nothing newer is below it.
+#[test]
+fn a_deleted_range_is_passed_not_walked() {
+    let mut steps = grid();
+    steps.push(Step::Freeze);
+    steps.push(Step::DeleteRange((key(1), key(0)), (key(PARTITIONS - 1), key(0))));
+    let world = World::new(&steps);
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let page = page(&world, all(), direction, &ScanLimits::default(), None);
+        assert_eq!(page.len() as u64, 2 * ROWS);
+        assert!(page.examined <= 2 * ROWS + 4, "{}", page.examined);
+    }
+}
+
+/// R-E19: where deleted keys must be walked, pages stay within their limit and make progress.
+#[test]
+fn pages_over_deleted_keys_keep_their_limit_and_go_on() {
+    let mut steps = grid();
+    let deleted: Vec<Step> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Put(pair, _) if pair.0 < key(PARTITIONS - 1) => Some(Step::Delete(pair.clone())),
+            _ => None,
+        })
+        .collect();
+    steps.extend(deleted);
+    let world = World::new(&steps);
+    let limits = ScanLimits { examined: Some(100), ..ScanLimits::default() };
+    let (mut pages, mut rows, mut start) = (0, 0, None);
+    loop {
+        let page = page(&world, all(), Direction::Forward, &limits, start);
+        pages += 1;
+        rows += page.len() as u64;
+        assert!(page.examined <= 100);
+        start = page.next;
+        if start.is_none() {
+            break;
+        }
+    }
+    assert_eq!((pages, rows), ((PARTITIONS * ROWS).div_ceil(100), ROWS));
+}
+
+/// R-E12: a deadline ends a page soon after it is over, at a key that was not examined.
+#[test]
+fn a_deadline_ends_a_page_which_made_progress() {
+    let world = World::new(&grid());
+    let limits = ScanLimits { deadline: Some(Duration::ZERO), ..ScanLimits::default() };
+    let page = page(&world, all(), Direction::Forward, &limits, None);
+    assert_eq!(page.stop, StopReason::Deadline);
+    assert!(!page.is_empty() && page.len() <= 100);
+    let last = page.rows().last().unwrap();
+    let next = page.next.as_ref().unwrap();
+    assert!((last.partition_key, last.row_key) < (&next.0, &next.1));
+}
+
+/// R-E12: a page whose one row is over the limit takes nothing more, not even a row of no bytes.
+#[test]
+fn an_oversized_entity_is_a_page_of_its_own() {
+    let empty = || Vec::new();
+    let large = Step::Put((empty(), empty()), 9);
+    let world = World::new(&[large, Step::Put((empty(), Vec::from(*b"a")), 0)]);
+    let limits = ScanLimits { bytes: 4, ..ScanLimits::default() };
+    let first = page(&world, all(), Direction::Forward, &limits, None);
+    assert_eq!((first.len(), first.stop), (1, StopReason::Bytes));
+    let second = page(&world, all(), Direction::Forward, &limits, first.next);
+    assert_eq!((second.len(), second.stop, second.next), (1, StopReason::End, None));
+}

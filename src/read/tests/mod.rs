@@ -1,0 +1,6 @@
+//! Reads compared with a naive model, over memtables and table files.
+
+mod costs;
+mod pages;
+mod points;
+mod world;

@@ -1,0 +1,167 @@
+//! A view filled by random steps, and the naive model of what it holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::entry::Kind;
+use crate::env::Clock;
+use crate::key::{self, TableId};
+use crate::levels::{Frozen, LevelState, View};
+use crate::memtable::Memtable;
+use crate::tombstone::RangeTombstone;
+use crate::version::Version;
+use crate::wal::SegmentId;
+
+pub(super) const TABLE: TableId = TableId::new(7);
+
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Put(Pair, usize),
+    Delete(Pair),
+    DeleteRange(Pair, Pair),
+    DeletePartition(Vec<u8>),
+    Freeze,
+}
+
+/// PartitionKeys and RowKeys: few, so that steps collide, with all that is special about them.
+const KEYS: &[&[u8]] = &[b"", b"a", b"a\x00", b"a\x01", b"ab", b"b", b"b\xFF", b"\xFF"];
+
+pub(super) fn component() -> impl Strategy<Value = Vec<u8>> {
+    select(KEYS).prop_map(<[u8]>::to_vec).boxed()
+}
+
+pub(super) fn pair() -> impl Strategy<Value = Pair> {
+    (component(), component())
+}
+
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        16 => (pair(), 0usize..6).prop_map(|(pair, len)| Step::Put(pair, len)),
+        4 => pair().prop_map(Step::Delete),
+        1 => (pair(), pair()).prop_map(|(a, b)| Step::DeleteRange(a, b)),
+        1 => component().prop_map(Step::DeletePartition),
+        1 => Just(Step::Freeze),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+/// What a row is to a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Live {
+    pub(super) version: u64,
+    pub(super) value: Vec<u8>,
+}
+
+/// A view, and the steps that led to it; step `i` has version `i + 1`.
+pub(super) struct World {
+    steps: Vec<Step>,
+    pub(super) view: View,
+}
+
+pub(super) fn version(ticks: u64) -> Version {
+    Version::from_ticks(ticks)
+}
+
+fn encoded(pair: &Pair) -> Vec<u8> {
+    key::encode(TABLE, &pair.0, &pair.1)
+}
+
+fn value(version: u64, len: usize) -> Vec<u8> {
+    vec![version as u8; len]
+}
+
+impl World {
+    pub(super) fn new(steps: &[Step]) -> Self {
+        let view = View {
+            generation: 0,
+            active: Arc::new(Memtable::new()),
+            frozen: Vec::new(),
+            levels: Arc::new(LevelState::empty(SegmentId::new(1))),
+        };
+        let mut world = Self { steps: Vec::new(), view };
+        // Neighbours on both sides that no read of the table may show.
+        for table in [TableId::new(6), TableId::new(8)] {
+            let prefix = key::encode_partition(table, b"a");
+            world.view.active.insert(&prefix, b"a\x00", version(0), Kind::Put, b"foreign");
+        }
+        steps.iter().for_each(|step| world.take(step));
+        world
+    }
+
+    pub(super) fn newest(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    fn take(&mut self, step: &Step) {
+        self.steps.push(step.clone());
+        let at = self.newest();
+        let write = |pair: &Pair, kind, value: &[u8]| {
+            self.view.active.insert(&encoded(pair), &[], version(at), kind, value);
+        };
+        match step {
+            Step::Put(pair, len) => write(pair, Kind::Put, &value(at, *len)),
+            Step::Delete(pair) => write(pair, Kind::Delete, &[]),
+            Step::DeleteRange(start, end) => self.delete_range(encoded(start), encoded(end), at),
+            Step::DeletePartition(pk) => {
+                let prefix = key::encode_partition(TABLE, pk);
+                self.delete_range(prefix.clone(), key::prefix_end(&prefix), at);
+            }
+            Step::Freeze => self.freeze(),
+        }
+    }
+
+    fn delete_range(&self, start: Vec<u8>, end: Vec<u8>, at: u64) {
+        self.view.active.add_range_tombstone(RangeTombstone {
+            start: start.into(),
+            end: end.into(),
+            version: version(at),
+        });
+    }
+
+    fn freeze(&mut self) {
+        let memtable = std::mem::replace(&mut self.view.active, Arc::new(Memtable::new()));
+        let last = version(self.newest());
+        self.view.frozen.insert(0, Frozen { memtable, last, log_start: SegmentId::new(1) });
+    }
+
+    /// All rows at a version, by the steps one after the other.
+    pub(super) fn rows_at(&self, at: u64) -> BTreeMap<Pair, Live> {
+        let mut rows = BTreeMap::new();
+        for (version, step) in (1..=at).zip(&self.steps) {
+            match step {
+                Step::Put(pair, len) => {
+                    let value = value(version, *len);
+                    rows.insert(pair.clone(), Live { version, value });
+                }
+                Step::Delete(pair) => drop(rows.remove(pair)),
+                Step::DeleteRange(start, end) => {
+                    rows.retain(|pair, _| pair < start || pair >= end);
+                }
+                Step::DeletePartition(pk) => rows.retain(|pair, _| pair.0 != *pk),
+                Step::Freeze => {}
+            }
+        }
+        rows
+    }
+}
+
+/// A clock that goes on by a nanosecond each time it is looked at.
+#[derive(Debug, Default)]
+pub(super) struct TickingClock(AtomicU64);
+
+impl Clock for TickingClock {
+    fn now(&self) -> Version {
+        Version::ZERO
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_nanos(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
