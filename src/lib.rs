@@ -30,6 +30,13 @@ pub use error::{Corruption, Error, IoError, Limit, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use version::Version;
 
+/// The decoders of stored bytes, for fuzzing.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::sst::fuzz::*;
+}
+
 /// What the benchmarks of this package reach beneath the public surface.
 #[doc(hidden)]
 pub mod bench_api {

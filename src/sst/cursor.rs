@@ -1,50 +1,400 @@
-//! A cursor over a table file.
+//! [`SstCursor`]: a position in a table file.
+//!
+//! Forward, a cursor decodes entry after entry and keeps the key of the current one. In reverse, it
+//! decodes a whole run of entries between two restarts, notes where each key begins, and gives
+//! them back from the end. The oldest key of a run may have newer entries in the run before, so
+//! it is looked up.
+
+use std::ops::Range;
+
 use super::Reader;
+use super::block::{Block, RawEntry};
+use super::index::{BlockHandle, NEWEST};
+use super::reader::Place;
+use super::source::{Caching, Held};
 use crate::entry::{Cursor, Kind};
-use crate::error::Result;
+use crate::error::{Damage, Result};
 use crate::version::Version;
+
+/// After so many older versions of one key, the next key is looked up rather than walked to.
+const VERSIONS_WALKED: usize = 16;
 
 /// A position in a table file.
 #[derive(Debug)]
 pub(crate) struct SstCursor<'a> {
     reader: &'a Reader,
+    caching: Caching,
+    block: Option<OpenBlock<'a>>,
+    current: Current,
+    run: Run,
+}
+
+/// The data block that the cursor is in.
+#[derive(Debug)]
+struct OpenBlock<'a> {
+    place: Place<'a>,
+    handle: BlockHandle,
+    held: Held<'a>,
+}
+
+/// The entry that the cursor is on.
+#[derive(Debug)]
+struct Current {
+    valid: bool,
+    key: Vec<u8>,
+    version: Version,
+    kind: Kind,
+    /// Within the payload of the open block.
+    value: Range<usize>,
+    /// Offset of the entry after.
+    next: usize,
+}
+
+impl Current {
+    /// Goes on an entry whose key begins with the first `entry.shared` bytes of `self.key`.
+    #[inline]
+    fn set(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
+        if entry.shared > self.key.len() {
+            let at = entry.next as u64;
+            return Err(Damage::new(at, "an entry after its key's prefix", "another"));
+        }
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(entry.suffix);
+        self.set_body(block, entry)
+    }
+
+    /// Goes on an entry whose key is `self.key`.
+    #[inline]
+    fn set_body(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
+        let (version, value) = block.body(entry)?;
+        self.version = version;
+        self.kind = entry.kind;
+        self.value = entry.next - value.len()..entry.next;
+        self.next = entry.next;
+        self.valid = true;
+        Ok(())
+    }
+}
+
+/// Keys of the run before the current entry, to be given back from the last.
+#[derive(Debug, Default)]
+struct Run {
+    keys: Vec<u8>,
+    /// Of each key, its end in `keys` and the offset of its first entry in the run.
+    items: Vec<(usize, usize)>,
+}
+
+impl Run {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.items.clear();
+    }
+
+    /// Notes the keys of the entries at `offsets` that are less than `before`.
+    fn fill(
+        &mut self,
+        block: &Block<'_>,
+        offsets: Range<usize>,
+        before: Option<&[u8]>,
+    ) -> Result<(), Damage> {
+        self.clear();
+        let mut key = Vec::new();
+        let mut at = offsets.start;
+        while at < offsets.end {
+            let entry = block.entry(at)?;
+            let is_same_key = !self.items.is_empty() && entry.has_key(&key);
+            key.truncate(entry.shared);
+            key.extend_from_slice(entry.suffix);
+            if before.is_some_and(|before| *key >= *before) {
+                break;
+            }
+            if !is_same_key {
+                self.keys.extend_from_slice(&key);
+                self.items.push((self.keys.len(), at));
+            }
+            at = entry.next;
+        }
+        Ok(())
+    }
+
+    /// Takes the last key into `key`: the offset of its entry, and whether entries before the run
+    /// may have the same key.
+    fn pop(&mut self, key: &mut Vec<u8>) -> Option<(usize, FirstEntry)> {
+        let (end, offset) = self.items.pop()?;
+        let start = self.items.last().map_or(0, |item| item.0);
+        key.clear();
+        key.extend_from_slice(self.keys.get(start..end).unwrap_or_default());
+        self.keys.truncate(start);
+        let first = if self.items.is_empty() { FirstEntry::Unknown } else { FirstEntry::Here };
+        Some((offset, first))
+    }
+}
+
+/// Where the newest entry of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstEntry {
+    Here,
+    /// Here or before.
+    Unknown,
+}
+
+impl<'a> SstCursor<'a> {
+    pub(super) fn new(reader: &'a Reader, caching: Caching) -> Self {
+        let current = Current {
+            valid: false,
+            key: Vec::new(),
+            version: Version::ZERO,
+            kind: Kind::Delete,
+            value: 0..0,
+            next: 0,
+        };
+        Self { reader, caching, block: None, current, run: Run::default() }
+    }
+
+    /// Positions on the first entry at or after (`key`, `at`).
+    pub(crate) fn seek_version(&mut self, key: &[u8], at: Version) -> Result<()> {
+        let at = at.min(NEWEST);
+        let is_near = self.may_be_in_block(key, at)?;
+        self.leave();
+        if !is_near {
+            let place = self.reader.place(key, at, self.caching)?;
+            if !self.open(place)? {
+                return Ok(());
+            }
+        }
+        if !self.find_in_block(key, at)? && self.open_next()? {
+            self.read_entry(0)?;
+        }
+        Ok(())
+    }
+
+    /// Whether (`key`, `at`) is between the current entry and the end of its block: a seek
+    /// there needs no index.
+    fn may_be_in_block(&self, key: &[u8], at: Version) -> Result<bool> {
+        let Some(open) = self.block.as_ref().filter(|_| self.current.valid) else {
+            return Ok(false);
+        };
+        let is_after = |k: &[u8], v: Version| k.cmp(key).then(at.cmp(&v)).is_le();
+        if !is_after(&self.current.key, self.current.version) {
+            return Ok(false);
+        }
+        let (fence, version) = open.place.fence()?;
+        Ok(fence.cmp(key).then(at.cmp(&version)).is_ge())
+    }
+
+    /// Is on no entry until one is read.
+    fn leave(&mut self) {
+        self.current.valid = false;
+        self.run.clear();
+    }
+
+    /// Opens a data block; `false` if there is none.
+    fn open(&mut self, place: Option<Place<'a>>) -> Result<bool> {
+        self.block = None;
+        let Some(place) = place else { return Ok(false) };
+        let handle = place.handle()?;
+        let held = self.reader.source().load(&handle, self.caching)?;
+        self.block = Some(OpenBlock { place, handle, held });
+        Ok(true)
+    }
+
+    fn open_next(&mut self) -> Result<bool> {
+        let next = match self.block.take() {
+            Some(open) => open.place.next()?,
+            None => None,
+        };
+        self.open(next)
+    }
+
+    fn open_previous(&mut self) -> Result<bool> {
+        let previous = match self.block.take() {
+            Some(open) => open.place.previous()?,
+            None => None,
+        };
+        self.open(previous)
+    }
+
+    /// Goes to the first entry of the open block at or after (`key`, `at`), if there is one.
+    fn find_in_block(&mut self, key: &[u8], at: Version) -> Result<bool> {
+        let Some(open) = &self.block else { return Ok(false) };
+        let current = &mut self.current;
+        let found = Block::parse(open.held.payload()).and_then(|block| {
+            let Some(entry) = block.find(key, at)? else { return Ok(false) };
+            current.key.clear();
+            current.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
+            current.set(&block, &entry)?;
+            Ok(true)
+        });
+        found.map_err(|damage| self.reader.damage(damage, &open.handle))
+    }
+
+    /// Goes to the entry at an offset of the open block; `self.current.key` is the key before.
+    #[inline]
+    fn read_entry(&mut self, offset: usize) -> Result<()> {
+        let Some(open) = &self.block else { return Ok(()) };
+        let current = &mut self.current;
+        let read = Block::parse(open.held.payload()).and_then(|block| {
+            let entry = block.entry(offset)?;
+            current.set(&block, &entry)
+        });
+        read.map_err(|damage| {
+            current.valid = false;
+            self.reader.damage(damage, &open.handle)
+        })
+    }
+
+    /// Positions on the newest entry of the last key, or of the last before `before`.
+    fn seek_last(&mut self, before: Option<&[u8]>) -> Result<()> {
+        self.leave();
+        let place = match before {
+            Some(key) => self.reader.place(key, NEWEST, self.caching)?,
+            None => None,
+        };
+        let place = match place {
+            Some(place) => Some(place),
+            None => {
+                let last = self.reader.directory().top.len().checked_sub(1);
+                let last = last.map(|p| self.reader.partition(p, self.caching)).transpose()?;
+                last.flatten().map(Place::last)
+            }
+        };
+        let mut is_open = self.open(place)?;
+        while is_open {
+            if self.fill_run(before)? {
+                return self.pop_run();
+            }
+            is_open = self.open_previous()?;
+        }
+        Ok(())
+    }
+
+    /// Notes the keys of the last run of the open block that begins before `before`, if any does.
+    fn fill_run(&mut self, before: Option<&[u8]>) -> Result<bool> {
+        let Some(open) = &self.block else { return Ok(false) };
+        let run = &mut self.run;
+        let filled = Block::parse(open.held.payload()).and_then(|block| {
+            let restarts = match before {
+                Some(key) => block.restarts_before(key, NEWEST)?,
+                None => block.restarts(),
+            };
+            let Some(last) = restarts.checked_sub(1) else { return Ok(false) };
+            run.fill(&block, block.restart(last)..block.restart(restarts), before)?;
+            Ok(!run.items.is_empty())
+        });
+        filled.map_err(|damage| self.reader.damage(damage, &open.handle))
+    }
+
+    /// Goes to the last key of the run.
+    fn pop_run(&mut self) -> Result<()> {
+        let Some((offset, first)) = self.run.pop(&mut self.current.key) else { return Ok(()) };
+        if first == FirstEntry::Unknown {
+            self.current.valid = false;
+            let key = std::mem::take(&mut self.current.key);
+            return self.seek_version(&key, NEWEST);
+        }
+        let Some(open) = &self.block else { return Ok(()) };
+        let current = &mut self.current;
+        let read = Block::parse(open.held.payload()).and_then(|block| {
+            let entry = block.entry(offset)?;
+            current.set_body(&block, &entry)
+        });
+        read.map_err(|damage| {
+            current.valid = false;
+            self.reader.damage(damage, &open.handle)
+        })
+    }
 }
 
 impl Cursor for SstCursor<'_> {
-    fn seek(&mut self, _: &[u8]) -> Result<()> {
-        unimplemented!()
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_version(key, NEWEST)
     }
+
     fn seek_to_first(&mut self) -> Result<()> {
-        unimplemented!()
+        self.leave();
+        let first = self.reader.partition(0, self.caching)?;
+        if self.open(first)? { self.read_entry(0) } else { Ok(()) }
     }
-    fn seek_before(&mut self, _: &[u8]) -> Result<()> {
-        unimplemented!()
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.seek_last(Some(key))
     }
+
     fn seek_to_last(&mut self) -> Result<()> {
-        unimplemented!()
+        self.seek_last(None)
     }
+
+    #[inline]
     fn valid(&self) -> bool {
-        unimplemented!()
+        self.current.valid
     }
+
+    #[inline]
     fn key(&self) -> &[u8] {
-        unimplemented!()
+        if self.current.valid { &self.current.key } else { &[] }
     }
+
+    #[inline]
     fn version(&self) -> Version {
-        unimplemented!()
+        if self.current.valid { self.current.version } else { Version::ZERO }
     }
+
+    #[inline]
     fn kind(&self) -> Kind {
-        unimplemented!()
+        if self.current.valid { self.current.kind } else { Kind::Delete }
     }
+
+    #[inline]
     fn value(&self) -> &[u8] {
-        unimplemented!()
+        match &self.block {
+            Some(open) if self.current.valid => {
+                open.held.payload().get(self.current.value.clone()).unwrap_or_default()
+            }
+            _ => &[],
+        }
     }
+
+    #[inline]
     fn next(&mut self) -> Result<()> {
-        unimplemented!()
+        let Some(open) = self.block.as_ref().filter(|_| self.current.valid) else {
+            return Ok(());
+        };
+        self.run.clear();
+        let block = Block::parse(open.held.payload())
+            .map_err(|damage| self.reader.damage(damage, &open.handle))?;
+        if self.current.next < block.end() {
+            return self.read_entry(self.current.next);
+        }
+        self.current.valid = false;
+        if self.open_next()? { self.read_entry(0) } else { Ok(()) }
     }
+
     fn next_key(&mut self) -> Result<()> {
-        unimplemented!()
+        if !self.valid() {
+            return Ok(());
+        }
+        let key = self.current.key.clone();
+        for _ in 0..VERSIONS_WALKED {
+            self.next()?;
+            if !self.valid() || self.current.key != key {
+                return Ok(());
+            }
+        }
+        self.seek_version(&key, Version::ZERO)?;
+        while self.valid() && self.current.key == key {
+            self.next()?;
+        }
+        Ok(())
     }
+
     fn previous_key(&mut self) -> Result<()> {
-        unimplemented!()
+        if !self.valid() {
+            return Ok(());
+        }
+        if self.run.items.is_empty() {
+            let key = std::mem::take(&mut self.current.key);
+            return self.seek_last(Some(&key));
+        }
+        self.pop_run()
     }
 }

@@ -1,6 +1,7 @@
 //! [`FileMeta`]: what the manifest keeps of a table file, and the file of itself.
 
 use crate::cache::FileId;
+use crate::entry::{Entry, Kind};
 use crate::error::Damage;
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
@@ -13,7 +14,7 @@ pub(crate) struct FileMeta {
     pub(crate) bytes: u64,
     /// All entries, tombstones included.
     pub(crate) entries: u64,
-    /// Entries of [`Kind::Delete`](crate::entry::Kind::Delete).
+    /// Entries of [`Kind::Delete`].
     pub(crate) tombstones: u64,
     /// Distinct keys.
     pub(crate) keys: u64,
@@ -76,6 +77,113 @@ impl FileMeta {
             _ => {
                 Err(start.damage("the description of a table file", "one that contradicts itself"))
             }
+        }
+    }
+}
+
+/// Counts entries in order into a [`FileMeta`], the same way for writing and for verifying.
+#[derive(Debug)]
+pub(super) struct Tally {
+    entries: u64,
+    tombstones: u64,
+    keys: u64,
+    raw_bytes: u64,
+    smallest: Box<[u8]>,
+    min_version: Version,
+    max_version: Version,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        Self {
+            entries: 0,
+            tombstones: 0,
+            keys: 0,
+            raw_bytes: 0,
+            smallest: Box::default(),
+            min_version: Version::MAX,
+            max_version: Version::ZERO,
+        }
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Counts an entry that is an older version of the key before.
+    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+        self.entries += 1;
+        self.tombstones += u64::from(entry.kind == Kind::Delete);
+        self.raw_bytes += (entry.key.len() + entry.value.len()) as u64;
+        self.min_version = self.min_version.min(entry.version);
+        self.max_version = self.max_version.max(entry.version);
+    }
+
+    /// Counts an entry of a new key.
+    pub(super) fn add_key(&mut self, entry: &Entry<'_>) {
+        if self.entries == 0 {
+            self.smallest = entry.key.into();
+        }
+        self.keys += 1;
+        self.add(entry);
+    }
+
+    pub(super) fn finish(self, id: FileId, bytes: u64, largest: &[u8]) -> FileMeta {
+        FileMeta {
+            id,
+            bytes,
+            entries: self.entries,
+            tombstones: self.tombstones,
+            keys: self.keys,
+            raw_bytes: self.raw_bytes,
+            smallest: self.smallest,
+            largest: largest.into(),
+            min_version: self.min_version,
+            max_version: self.max_version,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn meta() -> impl Strategy<Value = FileMeta> {
+        let key = || proptest::collection::vec(any::<u8>(), 0..5);
+        (any::<[u64; 3]>(), 1u64..9, 0u64..9, any::<[u64; 2]>(), key(), key()).prop_map(
+            |([id, bytes, raw_bytes], keys, more, [v, w], a, b)| FileMeta {
+                id: FileId::new(id),
+                bytes,
+                entries: keys + more,
+                tombstones: more,
+                keys,
+                raw_bytes,
+                smallest: a.clone().min(b.clone()).into(),
+                largest: a.max(b).into(),
+                min_version: Version::from_ticks(v.min(w)),
+                max_version: Version::from_ticks(v.max(w)),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_description_round_trips(meta in meta()) {
+            let mut bytes = Vec::new();
+            meta.encode(&mut bytes);
+            let mut decoder = Decoder::new(&bytes);
+            prop_assert_eq!(FileMeta::decode(&mut decoder).unwrap(), meta);
+            decoder.finish().unwrap();
+            for len in 0..bytes.len() {
+                prop_assert!(FileMeta::decode(&mut Decoder::new(&bytes[..len])).is_err());
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = FileMeta::decode(&mut Decoder::new(&bytes));
         }
     }
 }

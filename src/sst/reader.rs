@@ -1,96 +1,293 @@
-//! Reads a table file.
-use std::path::{Path, PathBuf};
+//! [`Reader`]: an open table file, shared by all threads.
+//!
+//! Opening reads footer and directory; everything else is read when it is asked for. A point
+//! lookup touches one filter, one index partition and one data block, and copies nothing.
+
+use std::path::Path;
 use std::sync::Arc;
 
+use bloomfilter::Bloom;
+
+use super::block::Block;
+use super::filter::filter_of;
+use super::footer::{Directory, FOOTER_BYTES, FORMAT, Footer, Parsed};
+use super::frame::Frame;
+use super::index::{BlockHandle, IndexPartition, NEWEST};
+use super::source::{Caching, Held, Source};
 use super::{FileMeta, Lookup, SstCursor};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, FileId};
 use crate::entry::Found;
 use crate::env::Disk;
-use crate::error::Result;
+use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::version::Version;
 
-/// Approximate content of a key range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Estimate {
-    /// Stored bytes, after compression.
-    pub(crate) bytes: u64,
-    /// Entries, tombstones and older versions included.
-    pub(crate) entries: u64,
-}
-
-/// An open table file; shared by all threads.
+/// An open table file.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    path: PathBuf,
+    source: Source,
+    directory: Directory,
 }
 
 impl Reader {
     /// Opens a file that must be the one `meta` describes.
+    ///
+    /// # Errors
+    /// Damage to footer or directory, another file than expected, a format of a later version.
     pub(crate) fn open(
-        _disk: &dyn Disk,
-        _path: &Path,
-        _meta: &FileMeta,
-        _cache: Arc<BlockCache>,
-        _mode: ReadMode,
+        disk: &dyn Disk,
+        path: &Path,
+        meta: &FileMeta,
+        cache: Arc<BlockCache>,
+        mode: ReadMode,
     ) -> Result<Self> {
-        unimplemented!()
+        let mut source = Source::open(disk, path, meta.id, cache, mode)?;
+        if source.len() != meta.bytes {
+            let expected = format!("a file of {} bytes", meta.bytes);
+            let damage = Damage::new(0, expected, format!("one of {} bytes", source.len()));
+            return Err(damage.in_file(path, source.len().min(meta.bytes)));
+        }
+        let directory = read_directory(&source)?;
+        if directory.meta != *meta {
+            let damage = Damage::new(0, "the file that the manifest describes", "another");
+            return Err(damage.in_file(path, 0));
+        }
+        source.set_blocks(directory.blocks());
+        Ok(Self { source, directory })
     }
 
-    /// What the file says of itself, for finding out about a file that no manifest describes.
-    pub(crate) fn read_meta(_disk: &dyn Disk, _path: &Path) -> Result<FileMeta> {
-        unimplemented!()
+    /// What the file with this id says of itself: for a file that no manifest describes.
+    pub(crate) fn read_meta(disk: &dyn Disk, path: &Path, id: FileId) -> Result<FileMeta> {
+        let cache = Arc::new(BlockCache::new(0));
+        let source = Source::open(disk, path, id, cache, ReadMode::Pread)?;
+        Ok(read_directory(&source)?.meta)
+    }
+
+    /// What the file holds.
+    pub(crate) fn meta(&self) -> &FileMeta {
+        &self.directory.meta
+    }
+
+    /// Memory that is held as long as the file is open.
+    pub(crate) fn pinned_bytes(&self) -> usize {
+        let directory = &self.directory;
+        directory.top.bytes() + directory.filters.bytes() + directory.blocks() / 8
     }
 
     /// Shows the newest entry of the key at or before `at` to `visit`.
     pub(crate) fn get<R>(
         &self,
-        _lookup: &Lookup<'_>,
-        _at: Version,
-        _visit: impl FnOnce(Found<'_>) -> R,
+        lookup: &Lookup<'_>,
+        at: Version,
+        visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        unimplemented!()
+        if !self.may_contain(lookup.key_hash)? {
+            return Ok(None);
+        }
+        let at = at.min(NEWEST);
+        let Some(place) = self.place(lookup.key, at, Caching::Keep)? else { return Ok(None) };
+        let handle = place.handle()?;
+        let held = self.source.load(&handle, Caching::Keep)?;
+        let found =
+            Block::parse(held.payload()).and_then(|block| match block.find(lookup.key, at)? {
+                Some(entry) if entry.has_key(lookup.key) => {
+                    let (version, value) = block.body(&entry)?;
+                    Ok(Some(Found { version, kind: entry.kind, value }))
+                }
+                _ => Ok(None),
+            });
+        match found {
+            Ok(found) => Ok(found.map(visit)),
+            Err(damage) => Err(self.damage(damage, &handle)),
+        }
     }
 
     /// `false`: the file has no entry of the key with this hash.
-    pub(crate) fn may_contain(&self, _key_hash: u64) -> Result<bool> {
-        unimplemented!()
+    #[inline]
+    pub(crate) fn may_contain(&self, key_hash: u64) -> Result<bool> {
+        let filter = filter_of(key_hash, self.directory.filters.len());
+        Ok(self.filter(filter, Caching::Keep)?.check(&key_hash))
     }
 
     /// `false`: the file has no entry of the partition whose encoded prefix has this hash.
-    pub(crate) fn may_contain_partition(&self, _partition_hash: u64) -> Result<bool> {
-        unimplemented!()
+    pub(crate) fn may_contain_partition(&self, partition_hash: u64) -> Result<bool> {
+        self.may_contain(partition_hash)
     }
 
     /// A cursor that keeps the blocks it passes in the cache.
     pub(crate) fn cursor(&self) -> SstCursor<'_> {
-        unimplemented!()
+        SstCursor::new(self, Caching::Keep)
     }
 
-    /// A cursor for reading the file once through (compaction): leaves the cache as it is.
+    /// A cursor for reading the file once through (compaction): adds nothing to the cache.
     pub(crate) fn passing_cursor(&self) -> SstCursor<'_> {
-        unimplemented!()
+        SstCursor::new(self, Caching::Pass)
     }
 
-    /// About how much there is with `start <= key < end`.
-    pub(crate) fn estimate(&self, _start: &[u8], _end: &[u8]) -> Result<Estimate> {
-        unimplemented!()
+    pub(super) fn source(&self) -> &Source {
+        &self.source
     }
 
-    /// Shows fence keys in `start <= key < end`, ascending, each with the stored bytes since the
-    /// fence before it: where the range can be cut into parts of known size.
-    pub(crate) fn split_keys(
+    pub(super) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(super) fn filter(&self, filter: usize, caching: Caching) -> Result<Arc<Bloom<u64>>> {
+        let ordinals = self.directory.filter_ordinals();
+        match self.directory.filters.handle(filter, ordinals) {
+            Some(handle) => self.source.filter(&handle, caching),
+            None => Err(self.damage_at(Damage::new(0, "a filter", "none"), self.source.len())),
+        }
+    }
+
+    /// The place of the first data block that may have an entry at or after (`key`, `at`).
+    pub(super) fn place(
         &self,
-        _start: &[u8],
-        _end: &[u8],
-        _visit: &mut dyn FnMut(&[u8], u64),
-    ) -> Result<()> {
-        unimplemented!()
+        key: &[u8],
+        at: Version,
+        caching: Caching,
+    ) -> Result<Option<Place<'_>>> {
+        let partition = self.directory.top.find(key, at);
+        let Some(mut place) = self.partition(partition, caching)? else { return Ok(None) };
+        place.position = place.read(|index| index.find(key, at))?;
+        if place.position < place.len {
+            return Ok(Some(place));
+        }
+        let damage = Damage::new(0, "an index partition up to its fence", "one that ends before");
+        Err(self.damage(damage, &place.partition_handle))
     }
 
-    /// Reads the whole file: all checksums, the order of all entries, all that index and filter
-    /// say.
-    pub(crate) fn verify(&self) -> Result<()> {
-        unimplemented!()
+    /// The place of the first data block of an index partition; `None` past the last.
+    pub(super) fn partition(
+        &self,
+        partition: usize,
+        caching: Caching,
+    ) -> Result<Option<Place<'_>>> {
+        let Some(handle) = self.directory.top.handle(partition) else { return Ok(None) };
+        let held = self.source.load(&handle, caching)?;
+        let len = IndexPartition::parse(held.payload())
+            .map_err(|damage| self.damage(damage, &handle))?
+            .len();
+        if len == 0 {
+            let damage = Damage::new(0, "an index partition", "an empty one");
+            return Err(self.damage(damage, &handle));
+        }
+        let place = Place {
+            reader: self,
+            caching,
+            partition,
+            partition_handle: handle,
+            held,
+            len,
+            position: 0,
+        };
+        Ok(Some(place))
     }
+
+    #[cold]
+    pub(super) fn damage(&self, damage: Damage, handle: &BlockHandle) -> Error {
+        self.damage_at(damage, handle.offset.0)
+    }
+
+    #[cold]
+    pub(super) fn damage_at(&self, damage: Damage, base: u64) -> Error {
+        damage.in_file(self.source.path(), base)
+    }
+}
+
+/// Where a data block is in the index: a partition, and a position in it.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'a> {
+    reader: &'a Reader,
+    caching: Caching,
+    partition: usize,
+    partition_handle: BlockHandle,
+    held: Held<'a>,
+    /// Data blocks in the partition, at least one.
+    len: usize,
+    position: usize,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn handle(&self) -> Result<BlockHandle> {
+        self.read(|index| index.handle(self.position))
+    }
+
+    /// The fence of the data block: its key and version.
+    pub(super) fn fence(&self) -> Result<(&[u8], Version)> {
+        IndexPartition::parse(self.held.payload())
+            .and_then(|index| index.fence(self.position))
+            .map_err(|damage| self.reader.damage(damage, &self.partition_handle))
+    }
+
+    /// The place of the next data block, in the same partition or the next.
+    pub(super) fn next(mut self) -> Result<Option<Self>> {
+        if self.position + 1 < self.len {
+            self.position += 1;
+            return Ok(Some(self));
+        }
+        self.reader.partition(self.partition + 1, self.caching)
+    }
+
+    /// The place of the data block before.
+    pub(super) fn previous(mut self) -> Result<Option<Self>> {
+        if let Some(position) = self.position.checked_sub(1) {
+            self.position = position;
+            return Ok(Some(self));
+        }
+        match self.partition.checked_sub(1) {
+            Some(partition) => Ok(self.reader.partition(partition, self.caching)?.map(Self::last)),
+            None => Ok(None),
+        }
+    }
+
+    /// The last data block of the partition.
+    pub(super) fn last(mut self) -> Self {
+        self.position = self.len - 1;
+        self
+    }
+
+    fn read<R>(&self, read: impl FnOnce(IndexPartition<'_>) -> Result<R, Damage>) -> Result<R> {
+        IndexPartition::parse(self.held.payload())
+            .and_then(read)
+            .map_err(|damage| self.reader.damage(damage, &self.partition_handle))
+    }
+}
+
+fn read_directory(source: &Source) -> Result<Directory> {
+    let path = source.path();
+    let Some(footer_offset) = source.len().checked_sub(FOOTER_BYTES as u64) else {
+        let found = format!("{} bytes", source.len());
+        return Err(Damage::new(0, "a table file", found).in_file(path, 0));
+    };
+    let bytes = source.read_plain(footer_offset, FOOTER_BYTES)?;
+    let footer = match Footer::decode(&bytes) {
+        Ok(Parsed::Footer(footer)) => footer,
+        Ok(Parsed::Unsupported(found)) => {
+            return Err(Error::UnsupportedFormat { file: path.into(), found, supported: FORMAT });
+        }
+        Err(damage) => return Err(damage.in_file(path, footer_offset)),
+    };
+    if footer.file != source.id() {
+        let expected = format!("the footer of table file {}", source.id());
+        let damage = Damage::new(0, expected, format!("that of {}", footer.file));
+        return Err(damage.in_file(path, footer_offset));
+    }
+    let len = footer.directory_len as usize;
+    if footer.directory.0.saturating_add(len as u64) != footer_offset {
+        let damage = Damage::new(0, "the directory right before the footer", "none");
+        return Err(damage.in_file(path, footer_offset));
+    }
+    let stored = source.read_plain(footer.directory.0, len)?;
+    let directory = Frame::parse(&stored).and_then(|frame| {
+        frame.check(source.id(), footer.directory)?;
+        Directory::decode(frame.payload)
+    });
+    let mut directory = directory.map_err(|damage| damage.in_file(path, footer.directory.0))?;
+    if directory.meta.bytes != footer.directory.0 {
+        let damage = Damage::new(0, "a directory for the blocks before it", "another length");
+        return Err(damage.in_file(path, footer.directory.0));
+    }
+    directory.meta.bytes = source.len();
+    Ok(directory)
 }

@@ -1,11 +1,28 @@
-//! Writes a table file.
+//! [`Writer`]: entries in order become a table file.
+//!
+//! Data blocks go to the file as they fill; what reading needs to find them (index, filters,
+//! directory) is kept in memory and follows at the end. Until [`finish`](Writer::finish) returns
+//! the file is no table file: it has no footer.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{FileId, FileMeta};
+use super::block::BlockBuilder;
+use super::filter::{FilterBuilder, FilterIndex};
+use super::footer::{Directory, Footer};
+use super::frame::Sealer;
+use super::index::{BlockHandle, Fence, IndexBuilder, NEWEST, TopIndex};
+use super::meta::{FileMeta, Tally};
+use crate::cache::{BlockOffset, FileId};
 use crate::entry::Entry;
 use crate::env::DiskFile;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::key;
+
+/// Stored blocks are collected up to about this size, then written at once.
+const WRITE_BYTES: usize = 256 << 10;
+/// Keys between two restarts of a data block.
+const RESTART_INTERVAL: usize = 16;
 
 /// How a table file is written.
 #[derive(Clone, Copy, Debug)]
@@ -23,34 +40,205 @@ impl Default for WriterOptions {
 }
 
 /// Writes one table file from entries in order.
-#[derive(Debug)]
 pub(crate) struct Writer {
-    path: PathBuf,
+    sink: Sink,
+    block_bytes: usize,
+    block: BlockBuilder,
+    data_blocks: usize,
+    /// Entries in the blocks that are finished.
+    entries_before: u64,
+    /// Length of the part of the last key that names its partition.
+    partition_len: usize,
+    index: IndexBuilder,
+    filter: FilterBuilder,
+    tally: Tally,
 }
 
 impl Writer {
     /// Starts an empty file; `path` is for messages.
-    pub(crate) fn new(_: Arc<dyn DiskFile>, _: PathBuf, _: FileId, _: WriterOptions) -> Self {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// A compression level that zstd does not have.
+    pub(crate) fn new(
+        file: Arc<dyn DiskFile>,
+        path: PathBuf,
+        id: FileId,
+        options: WriterOptions,
+    ) -> Result<Self> {
+        let sealer = Sealer::new(id, options.compression)
+            .map_err(|error| Error::io("set up compression for", &path, error))?;
+        Ok(Self {
+            sink: Sink { file, path, id, sealer, pending: Vec::new(), written: 0 },
+            block_bytes: options.block_bytes,
+            block: BlockBuilder::new(RESTART_INTERVAL),
+            data_blocks: 0,
+            entries_before: 0,
+            partition_len: 0,
+            index: IndexBuilder::new(),
+            filter: FilterBuilder::default(),
+            tally: Tally::new(),
+        })
     }
 
     /// Adds the next entry: keys ascend, versions descend within a key.
-    pub(crate) fn add(&mut self, _: Entry<'_>) -> Result<()> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// An entry out of order; what the file system refuses.
+    pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        let is_first = self.tally.entries() == 0;
+        let is_new_key = is_first || entry.key != self.block.last_key();
+        self.check_order(&entry, is_first, is_new_key)?;
+        let len = BlockBuilder::entry_len(entry.key, entry.value);
+        if !self.block.is_empty() && self.block.len() + len > self.block_bytes {
+            let fence = if is_new_key {
+                Fence::between(self.block.last_key(), entry.key)
+            } else {
+                Fence::at(self.block.last_key(), self.block.last_version())
+            };
+            self.end_block(&fence)?;
+        }
+        if is_new_key {
+            self.add_to_filter(entry.key, is_first);
+            self.tally.add_key(&entry);
+        } else {
+            self.tally.add(&entry);
+        }
+        self.block.add(entry.key, entry.version, entry.kind, entry.value);
+        Ok(())
+    }
+
+    fn check_order(&self, entry: &Entry<'_>, is_first: bool, is_new_key: bool) -> Result<()> {
+        let in_order = is_first
+            || if is_new_key {
+                entry.key > self.block.last_key()
+            } else {
+                entry.version < self.block.last_version()
+            };
+        if in_order && entry.version <= NEWEST {
+            return Ok(());
+        }
+        debug_assert!(false, "entries of a table file must come in order");
+        Err(Error::InvalidArgument("entries of a table file must come in order".into()))
+    }
+
+    fn add_to_filter(&mut self, entry_key: &[u8], is_first: bool) {
+        self.filter.add(key::hash(entry_key));
+        let len = key::partition_len(entry_key);
+        let partition = entry_key.get(..len).unwrap_or(entry_key);
+        if is_first || self.block.last_key().get(..self.partition_len) != Some(partition) {
+            self.partition_len = len;
+            self.filter.add(key::hash(partition));
+        }
+    }
+
+    fn end_block(&mut self, fence: &Fence) -> Result<()> {
+        let (offset, len, compressed) = self.sink.append_compressed(self.block.finish())?;
+        self.block.clear();
+        let handle = BlockHandle {
+            offset,
+            len,
+            compressed,
+            ordinal: self.data_blocks,
+            entries_before: self.entries_before,
+        };
+        self.index.add(fence, &handle);
+        self.data_blocks += 1;
+        self.entries_before = self.tally.entries();
+        Ok(())
     }
 
     /// About the length the file would have if it were finished now.
     pub(crate) fn written_bytes(&self) -> u64 {
-        unimplemented!()
+        self.sink.end().0 + (self.block.len() + self.index.len() + self.filter.len()) as u64
     }
 
     /// Number of entries added.
     pub(crate) fn entries(&self) -> u64 {
-        unimplemented!()
+        self.tally.entries()
     }
 
     /// Ends and syncs the file; making its name durable is the caller's.
-    pub(crate) fn finish(self) -> Result<FileMeta> {
-        unimplemented!()
+    ///
+    /// # Errors
+    /// No entry was added; what the file system refuses.
+    pub(crate) fn finish(mut self) -> Result<FileMeta> {
+        if self.block.is_empty() {
+            return Err(Error::InvalidArgument("a table file needs an entry".into()));
+        }
+        self.end_block(&Fence::at(self.block.last_key(), self.block.last_version()))?;
+        let mut top = TopIndex::default();
+        for (number, partition) in self.index.finish().iter().enumerate() {
+            let (offset, len) = self.sink.append(&partition.payload)?;
+            top.push(partition, offset, len, self.data_blocks + number);
+        }
+        let mut filters = FilterIndex::new(self.sink.end().0);
+        for payload in self.filter.finish() {
+            let (_, len) = self.sink.append(&payload)?;
+            filters.push(len);
+        }
+        let meta = self.tally.finish(self.sink.id, self.sink.end().0, self.block.last_key());
+        let directory = Directory { meta, data_blocks: self.data_blocks, top, filters };
+        let bytes = self.sink.finish(&directory.encode())?;
+        Ok(FileMeta { bytes, ..directory.meta })
+    }
+}
+
+/// The file being written, block after block.
+struct Sink {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    id: FileId,
+    sealer: Sealer,
+    pending: Vec<u8>,
+    written: u64,
+}
+
+impl Sink {
+    fn end(&self) -> BlockOffset {
+        BlockOffset(self.written + self.pending.len() as u64)
+    }
+
+    fn append(&mut self, payload: &[u8]) -> Result<(BlockOffset, usize)> {
+        let offset = self.end();
+        let before = self.pending.len();
+        self.sealer.seal_plain(payload, offset, &mut self.pending);
+        let len = self.pending.len() - before;
+        self.write_if_many()?;
+        Ok((offset, len))
+    }
+
+    fn append_compressed(&mut self, payload: &[u8]) -> Result<(BlockOffset, usize, bool)> {
+        let offset = self.end();
+        let before = self.pending.len();
+        let compressed = self
+            .sealer
+            .seal(payload, offset, &mut self.pending)
+            .map_err(|error| Error::io("compress a block of", &self.path, error))?;
+        let len = self.pending.len() - before;
+        self.write_if_many()?;
+        Ok((offset, len, compressed))
+    }
+
+    fn write_if_many(&mut self) -> Result<()> {
+        if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.file
+            .write_at(&self.pending, self.written)
+            .map_err(|error| Error::io("write", &self.path, error))?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes the directory and the footer, and gives the length of the file.
+    fn finish(mut self, directory: &[u8]) -> Result<u64> {
+        let (offset, len) = self.append(directory)?;
+        let footer = Footer { file: self.id, directory: offset, directory_len: len as u32 };
+        self.pending.extend_from_slice(&footer.encode());
+        self.write()?;
+        self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
+        Ok(self.written)
     }
 }

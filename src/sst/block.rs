@@ -1,0 +1,428 @@
+//! Blocks of entries: the builder, and the view that finds and reads entries in place.
+//!
+//! ```text
+//! entry*  | restart offset u32 *  | base version u64 | number of restarts u32
+//! entry = shared | unshared | body length << 1 | kind || key suffix || version delta | value
+//!         \_________ varints _______________________/                 \____ body ________/
+//! ```
+//!
+//! Invariant: entries are ordered by key ascending, then version descending. A key is stored as
+//! the number of bytes it shares with the key before and the rest; an entry at a restart offset
+//! shares none, so it can be read alone. The version is a zigzag difference from the base version,
+//! that of the first entry. Index partitions are blocks as well, with a restart at every entry.
+//!
+//! A view never trusts what it reads: bytes that passed their checksum but are no block give
+//! [`Damage`], whose offset is that within the payload.
+
+use std::cmp::Ordering;
+
+use crate::entry::Kind;
+use crate::error::Damage;
+use crate::varint::{push_varint, read_varint};
+use crate::version::Version;
+
+/// Bytes after the restart offsets.
+const TAIL_BYTES: usize = 12;
+/// Upper bound of an entry's size beside its key and value.
+const ENTRY_OVERHEAD: usize = 24;
+
+/// Builds one block after another.
+#[derive(Debug)]
+pub(super) struct BlockBuilder {
+    restart_interval: usize,
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    /// Entries since the last restart.
+    run: usize,
+    base: u64,
+    last_key: Vec<u8>,
+    last_version: Version,
+}
+
+impl BlockBuilder {
+    pub(super) fn new(restart_interval: usize) -> Self {
+        Self {
+            restart_interval,
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            run: 0,
+            base: 0,
+            last_key: Vec::new(),
+            last_version: Version::ZERO,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Length of the payload if the block were finished now.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len() + TAIL_BYTES
+    }
+
+    /// At most how much an entry adds.
+    pub(super) fn entry_len(key: &[u8], value: &[u8]) -> usize {
+        key.len() + value.len() + ENTRY_OVERHEAD
+    }
+
+    /// Key of the entry added last, also after the block was finished.
+    pub(super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    pub(super) fn last_version(&self) -> Version {
+        self.last_version
+    }
+
+    pub(super) fn add(&mut self, key: &[u8], version: Version, kind: Kind, value: &[u8]) {
+        if self.is_empty() {
+            self.base = version.ticks();
+        }
+        let shared = if self.is_empty() || self.run == self.restart_interval {
+            self.restarts.push(self.bytes.len() as u32);
+            self.run = 0;
+            0
+        } else {
+            common_prefix(&self.last_key, key)
+        };
+        self.run += 1;
+        let suffix = key.get(shared..).unwrap_or_default();
+        let delta = zigzag(version.ticks().wrapping_sub(self.base));
+        let body_len = varint_len(delta) + value.len();
+        push_varint(&mut self.bytes, shared as u64);
+        push_varint(&mut self.bytes, suffix.len() as u64);
+        push_varint(&mut self.bytes, (body_len as u64) << 1 | u64::from(kind.byte()));
+        self.bytes.extend_from_slice(suffix);
+        push_varint(&mut self.bytes, delta);
+        self.bytes.extend_from_slice(value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(suffix);
+        self.last_version = version;
+    }
+
+    /// Ends the block and gives its payload, until [`clear`](Self::clear).
+    pub(super) fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&self.base.to_le_bytes());
+        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.bytes
+    }
+
+    /// Starts the next block.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.restarts.clear();
+        self.run = 0;
+    }
+}
+
+/// One entry as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawEntry<'a> {
+    /// How many bytes the key shares with the key before.
+    pub(super) shared: usize,
+    /// The rest of the key.
+    pub(super) suffix: &'a [u8],
+    pub(super) kind: Kind,
+    body: &'a [u8],
+    /// Offset of the entry after.
+    pub(super) next: usize,
+}
+
+impl RawEntry<'_> {
+    /// Whether the key is `key`, if the shared bytes are.
+    #[inline]
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
+        key.get(self.shared..) == Some(self.suffix)
+    }
+}
+
+/// A block to read, over its payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block<'a> {
+    entries: &'a [u8],
+    restarts: &'a [[u8; 4]],
+    base: u64,
+}
+
+impl<'a> Block<'a> {
+    #[inline]
+    pub(super) fn parse(payload: &'a [u8]) -> Result<Self, Damage> {
+        Self::parse_parts(payload)
+            .ok_or_else(|| Damage::new(0, "a block", "too few bytes for its restarts"))
+    }
+
+    #[inline]
+    fn parse_parts(payload: &'a [u8]) -> Option<Self> {
+        let (rest, count) = payload.split_last_chunk::<4>()?;
+        let (rest, base) = rest.split_last_chunk::<8>()?;
+        let restarts_len = (u32::from_le_bytes(*count) as usize).checked_mul(4)?;
+        let (entries, restarts) = rest.split_at_checked(rest.len().checked_sub(restarts_len)?)?;
+        let (restarts, _) = restarts.as_chunks::<4>();
+        Some(Self { entries, restarts, base: u64::from_le_bytes(*base) })
+    }
+
+    /// Number of restarts; in an index partition, of entries.
+    #[inline]
+    pub(super) fn restarts(&self) -> usize {
+        self.restarts.len()
+    }
+
+    /// Offset of a restart; the end of the entries if there is no such restart.
+    #[inline]
+    pub(super) fn restart(&self, number: usize) -> usize {
+        self.restarts.get(number).map_or(self.end(), |bytes| u32::from_le_bytes(*bytes) as usize)
+    }
+
+    /// Offset after the last entry.
+    #[inline]
+    pub(super) fn end(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry at an offset.
+    #[inline]
+    pub(super) fn entry(&self, at: usize) -> Result<RawEntry<'a>, Damage> {
+        self.entry_parts(at)
+            .ok_or_else(|| Damage::new(at as u64, "an entry", "one longer than its block"))
+    }
+
+    #[inline]
+    fn entry_parts(&self, at: usize) -> Option<RawEntry<'a>> {
+        let bytes = self.entries.get(at..)?;
+        let (shared, a) = read_varint(bytes)?;
+        let (unshared, b) = read_varint(bytes.get(a..)?)?;
+        let (tag, c) = read_varint(bytes.get(a + b..)?)?;
+        let bytes = bytes.get(a + b + c..)?;
+        let (suffix, bytes) = bytes.split_at_checked(usize::try_from(unshared).ok()?)?;
+        let (body, after) = bytes.split_at_checked(usize::try_from(tag >> 1).ok()?)?;
+        Some(RawEntry {
+            shared: usize::try_from(shared).ok()?,
+            suffix,
+            kind: if tag & 1 == 0 { Kind::Delete } else { Kind::Put },
+            body,
+            next: self.entries.len() - after.len(),
+        })
+    }
+
+    /// Version and value of an entry.
+    #[inline]
+    pub(super) fn body(&self, entry: &RawEntry<'a>) -> Result<(Version, &'a [u8]), Damage> {
+        match read_varint(entry.body) {
+            Some((delta, len)) => Ok((
+                Version::from_ticks(self.base.wrapping_add(unzigzag(delta))),
+                entry.body.get(len..).unwrap_or_default(),
+            )),
+            None => Err(Damage::new(entry.next as u64, "an entry with a version", "none")),
+        }
+    }
+
+    /// The first entry at or after (`key`, `at`), if there is one: its key begins with the first
+    /// `shared` bytes of `key`, which makes its key known without any entry before it.
+    ///
+    /// No key is put together on the way: it is enough to know how many bytes the entry before
+    /// has in common with `key`. If an entry shares more than that with it, it is on the same
+    /// side of `key`; if fewer, it is after `key`; only if as many, bytes are compared.
+    pub(super) fn find(&self, key: &[u8], at: Version) -> Result<Option<RawEntry<'a>>, Damage> {
+        let mut offset = self.restart(self.restarts_before(key, at)?.saturating_sub(1));
+        let mut matched = 0;
+        while offset < self.end() {
+            let entry = self.entry(offset)?;
+            match entry.shared.cmp(&matched) {
+                Ordering::Greater => {}
+                Ordering::Less => return Ok(Some(entry)),
+                Ordering::Equal => {
+                    let rest = key.get(matched..).unwrap_or_default();
+                    let common = common_prefix(entry.suffix, rest);
+                    match (entry.suffix.get(common), rest.get(common)) {
+                        (None, None) if self.body(&entry)?.0 <= at => return Ok(Some(entry)),
+                        (Some(_), None) => return Ok(Some(entry)),
+                        (Some(a), Some(b)) if a > b => return Ok(Some(entry)),
+                        _ => {}
+                    }
+                    matched += common;
+                }
+            }
+            offset = entry.next;
+        }
+        Ok(None)
+    }
+
+    /// Number of restarts whose entry is before (`key`, `at`).
+    #[inline]
+    pub(super) fn restarts_before(&self, key: &[u8], at: Version) -> Result<usize, Damage> {
+        let (mut low, mut high) = (0, self.restarts());
+        while low < high {
+            let middle = low.midpoint(high);
+            let entry = self.entry(self.restart(middle))?;
+            let before = match entry.suffix.cmp(key) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => self.body(&entry)?.0 > at,
+            };
+            if before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// How many bytes two keys have in common at their front, eight at a time.
+#[inline]
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (words_a, _) = a.as_chunks::<8>();
+    let (words_b, _) = b.as_chunks::<8>();
+    for (i, (x, y)) in words_a.iter().zip(words_b).enumerate() {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return 8 * i + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = 8 * words_a.len().min(words_b.len());
+    let rest_a = a.get(start..).unwrap_or_default();
+    let rest_b = b.get(start..).unwrap_or_default();
+    start + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
+}
+
+/// Small differences of either sign as small numbers.
+fn zigzag(difference: u64) -> u64 {
+    difference << 1 ^ ((difference as i64) >> 63) as u64
+}
+
+fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Row = (Vec<u8>, u64, bool, Vec<u8>);
+
+    fn rows() -> impl Strategy<Value = Vec<Row>> {
+        let key = proptest::collection::vec(prop_oneof![0u8..2, Just(255)], 0..12);
+        let version = prop_oneof![0u64..4, any::<u64>()];
+        let value = proptest::collection::vec(any::<u8>(), 0..9);
+        proptest::collection::vec((key, version, any::<bool>(), value), 1..60).prop_map(
+            |mut rows| {
+                rows.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+                rows.dedup_by(|a, b| a.0 == b.0 && a.1 == b.1);
+                rows
+            },
+        )
+    }
+
+    fn build(rows: &[Row], interval: usize) -> Vec<u8> {
+        let mut builder = BlockBuilder::new(interval);
+        for (key, version, put, value) in rows {
+            let kind = if *put { Kind::Put } else { Kind::Delete };
+            builder.add(key, Version::from_ticks(*version), kind, value);
+        }
+        let len = builder.len();
+        let payload = builder.finish().to_vec();
+        assert_eq!(payload.len(), len);
+        payload
+    }
+
+    fn read(payload: &[u8]) -> Result<Vec<Row>, Damage> {
+        let block = Block::parse(payload)?;
+        let (mut at, mut key, mut rows) = (0, Vec::new(), Vec::new());
+        while at < block.end() {
+            let entry = block.entry(at)?;
+            key.truncate(entry.shared);
+            key.extend_from_slice(entry.suffix);
+            let (version, value) = block.body(&entry)?;
+            rows.push((key.clone(), version.ticks(), entry.kind == Kind::Put, value.to_vec()));
+            at = entry.next;
+        }
+        Ok(rows)
+    }
+
+    proptest! {
+        #[test]
+        fn a_block_gives_back_its_entries(rows in rows(), interval in 1usize..20) {
+            prop_assert_eq!(read(&build(&rows, interval)).unwrap(), rows);
+        }
+
+        #[test]
+        fn find_agrees_with_a_linear_search(
+            rows in rows(),
+            interval in 1usize..20,
+            key in proptest::collection::vec(prop_oneof![0u8..2, Just(255)], 0..12),
+            at in prop_oneof![0u64..5, any::<u64>()],
+        ) {
+            let payload = build(&rows, interval);
+            let block = Block::parse(&payload).unwrap();
+            let targets = rows.iter().map(|r| (r.0.clone(), r.1)).chain([(key, at)]);
+            for (key, at) in targets {
+                let found = block.find(&key, Version::from_ticks(at)).unwrap();
+                let expected =
+                    rows.iter().find(|r| r.0 > key || (r.0 == key && r.1 <= at));
+                prop_assert_eq!(found.is_some(), expected.is_some());
+                if let (Some(entry), Some(row)) = (found, expected) {
+                    let mut whole = key[..entry.shared].to_vec();
+                    whole.extend_from_slice(entry.suffix);
+                    prop_assert_eq!(&whole, &row.0);
+                    prop_assert_eq!(entry.has_key(&key), row.0 == key);
+                    prop_assert_eq!(block.body(&entry).unwrap().0.ticks(), row.1);
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            key in proptest::collection::vec(any::<u8>(), 0..4),
+        ) {
+            let _ = read(&bytes);
+            if let Ok(block) = Block::parse(&bytes) {
+                let _ = block.find(&key, Version::MAX);
+            }
+        }
+
+        #[test]
+        fn a_changed_block_never_panics(rows in rows(), at in any::<usize>(), bit in 0u8..8) {
+            let mut payload = build(&rows, 3);
+            let at = at % payload.len();
+            payload[at] ^= 1 << bit;
+            let _ = read(&payload);
+            if let Ok(block) = Block::parse(&payload) {
+                for row in &rows {
+                    let _ = block.find(&row.0, Version::from_ticks(row.1));
+                }
+            }
+        }
+
+        #[test]
+        fn zigzag_is_reversible(number in any::<u64>()) {
+            prop_assert_eq!(unzigzag(zigzag(number)), number);
+            let mut out = Vec::new();
+            push_varint(&mut out, number);
+            prop_assert_eq!(varint_len(number), out.len());
+        }
+
+        #[test]
+        fn common_prefix_counts_equal_bytes(
+            a in proptest::collection::vec(0u8..2, 0..40),
+            b in proptest::collection::vec(0u8..2, 0..40),
+            cut in 0usize..40,
+        ) {
+            let mut c = a[..cut.min(a.len())].to_vec();
+            c.extend_from_slice(&b);
+            let expected = a.iter().zip(&c).take_while(|(x, y)| x == y).count();
+            prop_assert_eq!(common_prefix(&a, &c), expected);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The filter: which keys and partitions a file certainly lacks.
+//!
+//! One Bloom filter for each about 4 KiB of bits, so that all probes of a lookup share a page; a
+//! hash's high bits choose the filter. Every distinct key is an item, and every partition (the
+//! encoded prefix of its keys). Each filter is sized for the items it got. It is stored as the
+//! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits.
+
+use bloomfilter::Bloom;
+
+use super::index::BlockHandle;
+use crate::cache::BlockOffset;
+use crate::error::Damage;
+use crate::varint::{Decoder, push_varint};
+
+/// At 10 bits and 7 probes an item, 0.8 % of absent keys pass.
+const BITS_PER_ITEM: usize = 10;
+const FILTER_BYTES: usize = 4 << 10;
+/// Stored in every filter; fixed so that a file's bytes depend on its entries alone.
+const SEED: [u8; 32] = *b"tablestone filters: a fixed seed";
+/// Version, length, number of probes, seed.
+const HEADER_BYTES: usize = 45;
+/// More probes than any size of filter asks for.
+const MAX_PROBES: u32 = 64;
+
+/// Which filter answers for a hash.
+#[inline]
+pub(super) fn filter_of(hash: u64, filters: usize) -> usize {
+    ((u128::from(hash) * filters as u128) >> 64) as usize
+}
+
+/// Collects the hashes of a file's keys and partitions.
+#[derive(Debug, Default)]
+pub(super) struct FilterBuilder {
+    hashes: Vec<u64>,
+}
+
+impl FilterBuilder {
+    pub(super) fn add(&mut self, hash: u64) {
+        self.hashes.push(hash);
+    }
+
+    /// Bytes the filters will take.
+    pub(super) fn len(&self) -> usize {
+        self.hashes.len() * BITS_PER_ITEM / 8
+    }
+
+    /// The encoded filters; at least one.
+    pub(super) fn finish(mut self) -> impl Iterator<Item = Vec<u8>> {
+        let filters = self.len().div_ceil(FILTER_BYTES).max(1);
+        // Sorted, the hashes of one filter are next to each other.
+        self.hashes.sort_unstable();
+        let mut start = 0;
+        (0..filters).map(move |filter| {
+            let rest = self.hashes.get(start..).unwrap_or_default();
+            let count = rest.partition_point(|&hash| filter_of(hash, filters) <= filter);
+            start += count;
+            encode_filter(rest.get(..count).unwrap_or_default())
+        })
+    }
+}
+
+fn encode_filter(hashes: &[u64]) -> Vec<u8> {
+    let items = hashes.len().max(1);
+    let bytes = (items * BITS_PER_ITEM).div_ceil(8);
+    // Fails only for a size or number of items of zero.
+    let Ok(mut bloom) = Bloom::<u64>::new_with_seed(bytes, items, &SEED) else {
+        return Vec::new();
+    };
+    for hash in hashes {
+        bloom.set(hash);
+    }
+    bloom.into_bytes()
+}
+
+/// Reads one filter, checking all that the crate relies on.
+pub(super) fn decode_filter(payload: &[u8]) -> Result<Bloom<u64>, Damage> {
+    let mut decoder = Decoder::new(payload);
+    decoder.bytes(9, "a filter's header")?;
+    let at = decoder;
+    let probes = decoder.u32("a filter's number of probes")?;
+    if !(1..=MAX_PROBES).contains(&probes) {
+        return Err(at.damage("1 to 64 probes", probes.to_string()));
+    }
+    if payload.len() <= HEADER_BYTES {
+        return Err(Damage::new(payload.len() as u64, "a filter's bits", "the end"));
+    }
+    Bloom::from_slice(payload).map_err(|reason| Damage::new(0, "a Bloom filter", reason))
+}
+
+/// Where the filters are: back to back, one block each.
+#[derive(Debug, Default)]
+pub(super) struct FilterIndex {
+    start: u64,
+    /// End of each, from `start`.
+    ends: Vec<u64>,
+}
+
+impl FilterIndex {
+    pub(super) fn new(start: u64) -> Self {
+        Self { start, ends: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, stored_len: usize) {
+        self.ends.push(self.ends.last().unwrap_or(&0) + stored_len as u64);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The block of a filter. `ordinals` is that of the first.
+    #[inline]
+    pub(super) fn handle(&self, filter: usize, ordinals: usize) -> Option<BlockHandle> {
+        let end = *self.ends.get(filter)?;
+        let start = filter.checked_sub(1).and_then(|f| self.ends.get(f)).copied().unwrap_or(0);
+        Some(BlockHandle {
+            offset: BlockOffset(self.start.checked_add(start)?),
+            len: usize::try_from(end - start).ok()?,
+            compressed: false,
+            ordinal: ordinals.saturating_add(filter),
+            entries_before: 0,
+        })
+    }
+
+    /// Memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.ends.capacity() * size_of::<u64>()
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        push_varint(out, self.start);
+        push_varint(out, self.ends.len() as u64);
+        let mut before = 0;
+        for &end in &self.ends {
+            push_varint(out, end - before);
+            before = end;
+        }
+    }
+
+    pub(super) fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Damage> {
+        let start = decoder.varint("the offset of the filters")?;
+        let at = *decoder;
+        // Every filter takes a byte here, so their number cannot exceed what is left.
+        let count = decoder.length("a number of filters", decoder.rest().len())?;
+        if count == 0 {
+            return Err(at.damage("at least one filter", "none"));
+        }
+        let mut index = Self::new(start);
+        for _ in 0..count {
+            index.push(decoder.length("a filter's length", u32::MAX as usize)?);
+        }
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::key;
+
+    fn filters(items: u64) -> Vec<Bloom<u64>> {
+        let mut builder = FilterBuilder::default();
+        for item in 0..items {
+            builder.add(key::hash(&item.to_le_bytes()));
+        }
+        builder.finish().map(|bytes| decode_filter(&bytes).unwrap()).collect()
+    }
+
+    fn passes(filters: &[Bloom<u64>], item: u64) -> bool {
+        let hash = key::hash(&item.to_le_bytes());
+        filters[filter_of(hash, filters.len())].check(&hash)
+    }
+
+    #[test]
+    fn all_items_pass_and_one_percent_of_others() {
+        for items in [1, 10, 1_000, 20_000] {
+            let filters = filters(items);
+            assert!((0..items).all(|item| passes(&filters, item)));
+            let strangers = 20_000;
+            let passed = (items..items + strangers).filter(|&i| passes(&filters, i)).count() as u64;
+            // One item alone has a filter of two bytes, and is not worth a bound.
+            assert!(items == 1 || passed * 1000 < strangers * 15, "{passed} passed of {strangers}");
+        }
+    }
+
+    #[test]
+    fn filters_are_about_a_page_each() {
+        let filters = filters(20_000);
+        assert_eq!(filters.len(), 7);
+        assert!(filters.iter().all(|f| f.len() < 8 * (FILTER_BYTES as u64 + 512)));
+    }
+
+    #[test]
+    fn a_filter_without_bits_or_probes_is_damage() {
+        let whole = encode_filter(&[1, 2, 3]);
+        assert!(decode_filter(&whole).is_ok());
+        for len in 0..whole.len() {
+            assert!(decode_filter(&whole[..len]).is_err());
+        }
+        let mut no_probes = whole.clone();
+        no_probes[9] = 0;
+        assert!(decode_filter(&no_probes).is_err());
+        let mut no_bits = whole[..HEADER_BYTES].to_vec();
+        no_bits[1..9].fill(0);
+        assert!(decode_filter(&no_bits).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_filter_index_round_trips(lens in proptest::collection::vec(1usize..5000, 1..20)) {
+            let mut index = FilterIndex::new(1234);
+            for &len in &lens {
+                index.push(len);
+            }
+            let mut bytes = Vec::new();
+            index.encode(&mut bytes);
+            let decoded = FilterIndex::decode(&mut Decoder::new(&bytes)).unwrap();
+            prop_assert_eq!(decoded.len(), lens.len());
+            let mut offset = 1234;
+            for (filter, &len) in lens.iter().enumerate() {
+                let handle = decoded.handle(filter, 10).unwrap();
+                prop_assert_eq!((handle.offset.0, handle.len), (offset, len));
+                prop_assert_eq!(handle.ordinal, 10 + filter);
+                offset += len as u64;
+            }
+            prop_assert!(decoded.handle(lens.len(), 0).is_none());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            super::super::fuzz::fuzz_filter(&bytes);
+        }
+    }
+}

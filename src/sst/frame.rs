@@ -1,0 +1,245 @@
+//! A stored block: its payload, perhaps compressed, and a trailer that proves what it is.
+//!
+//! ```text
+//! payload | compression u8 | raw length u32 | crc32 u32
+//! ```
+//!
+//! The checksum covers the file's id and the block's offset too, so a whole block at a wrong place
+//! is damage like any other. What the cache holds, and what is read in place, is the uncompressed
+//! form of this frame, trailer included.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::cache::{BlockOffset, FileId};
+use crate::error::Damage;
+
+/// Bytes after the payload.
+pub(super) const TRAILER_BYTES: usize = 9;
+/// No block is larger: the largest value (64 MiB) and its key fit twice over. A stored length is
+/// compared with this before it is believed.
+pub(super) const MAX_BLOCK_BYTES: usize = 128 << 20;
+
+const NONE: u8 = 0;
+const ZSTD: u8 = 1;
+
+/// A stored block taken apart; nothing is checked but its length and compression.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    stored: &'a [u8],
+    pub(super) payload: &'a [u8],
+    zstd: bool,
+    raw_len: usize,
+    crc: u32,
+}
+
+impl<'a> Frame<'a> {
+    #[inline]
+    pub(super) fn parse(stored: &'a [u8]) -> Result<Self, Damage> {
+        let Some((payload, trailer)) = stored.split_last_chunk::<TRAILER_BYTES>() else {
+            return Err(Damage::new(0, "a block with its trailer", "too few bytes"));
+        };
+        let [compression, r0, r1, r2, r3, c0, c1, c2, c3] = *trailer;
+        if compression > ZSTD {
+            let at = payload.len() as u64;
+            return Err(Damage::new(at, "a compression of 0 or 1", compression.to_string()));
+        }
+        Ok(Self {
+            stored,
+            payload,
+            zstd: compression == ZSTD,
+            raw_len: u32::from_le_bytes([r0, r1, r2, r3]) as usize,
+            crc: u32::from_le_bytes([c0, c1, c2, c3]),
+        })
+    }
+
+    /// Whether the payload must be [expanded](Self::expand) before use.
+    #[inline]
+    pub(super) fn is_compressed(&self) -> bool {
+        self.zstd
+    }
+
+    /// Whether this is the block that was written at that place.
+    pub(super) fn check(&self, file: FileId, offset: BlockOffset) -> Result<(), Damage> {
+        let covered = self.stored.get(..self.stored.len() - 4).unwrap_or_default();
+        let crc = checksum(covered, file, offset);
+        if crc == self.crc {
+            return Ok(());
+        }
+        let expected = format!("a block with checksum {:#010x}", self.crc);
+        Err(Damage::new(0, expected, format!("checksum {crc:#010x}")))
+    }
+
+    /// The uncompressed form of a compressed frame.
+    pub(super) fn expand(&self) -> Result<Arc<[u8]>, Damage> {
+        if self.raw_len > MAX_BLOCK_BYTES {
+            let found = format!("a block of {} bytes", self.raw_len);
+            return Err(Damage::new(0, format!("at most {MAX_BLOCK_BYTES} bytes"), found));
+        }
+        let mut bytes = zeros(self.raw_len + TRAILER_BYTES);
+        let room = Arc::get_mut(&mut bytes).and_then(|b| b.get_mut(..self.raw_len));
+        match decompress(self.payload, room.unwrap_or_default()) {
+            Ok(len) if len == self.raw_len => Ok(bytes),
+            Ok(len) => {
+                let expected = format!("{} bytes after decompression", self.raw_len);
+                Err(Damage::new(0, expected, format!("{len} bytes")))
+            }
+            Err(error) => Err(Damage::new(0, "a zstd frame", error.to_string())),
+        }
+    }
+}
+
+/// Zeroed bytes to be filled while nobody else has them.
+pub(super) fn zeros(len: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, len).collect()
+}
+
+fn checksum(covered: &[u8], file: FileId, offset: BlockOffset) -> u32 {
+    let mut place = [0; 16];
+    let (id, at) = place.split_at_mut(8);
+    id.copy_from_slice(&file.get().to_le_bytes());
+    at.copy_from_slice(&offset.0.to_le_bytes());
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&place);
+    hasher.update(covered);
+    hasher.finalize()
+}
+
+fn decompress(compressed: &[u8], out: &mut [u8]) -> std::io::Result<usize> {
+    thread_local! {
+        // A context costs more to make than a block to decompress.
+        static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        let context = match context {
+            Some(context) => context,
+            None => context.insert(Decompressor::new()?),
+        };
+        context.decompress_to_buffer(compressed, out)
+    })
+}
+
+/// Turns payloads into stored blocks.
+pub(super) struct Sealer {
+    file: FileId,
+    zstd: Option<Compressor<'static>>,
+    compressed: Vec<u8>,
+}
+
+impl Sealer {
+    /// Compresses at that zstd level, or not at all.
+    pub(super) fn new(file: FileId, level: Option<i32>) -> std::io::Result<Self> {
+        let zstd = level.map(Compressor::new).transpose()?;
+        Ok(Self { file, zstd, compressed: Vec::new() })
+    }
+
+    /// Appends a block, compressed if that is worth it, and says whether it was.
+    pub(super) fn seal(
+        &mut self,
+        payload: &[u8],
+        offset: BlockOffset,
+        out: &mut Vec<u8>,
+    ) -> std::io::Result<bool> {
+        let compressed = self.compress(payload)?;
+        if compressed {
+            frame(&self.compressed, ZSTD, payload.len(), self.file, offset, out);
+        } else {
+            self.seal_plain(payload, offset, out);
+        }
+        Ok(compressed)
+    }
+
+    /// Appends a block that is not compressed.
+    pub(super) fn seal_plain(&self, payload: &[u8], offset: BlockOffset, out: &mut Vec<u8>) {
+        frame(payload, NONE, payload.len(), self.file, offset, out);
+    }
+
+    /// Whether `self.compressed` now holds the payload, and so much shorter that it is worth
+    /// decompressing at every read that misses the cache.
+    fn compress(&mut self, payload: &[u8]) -> std::io::Result<bool> {
+        let Some(zstd) = &mut self.zstd else { return Ok(false) };
+        self.compressed.clear();
+        self.compressed.reserve(zstd::zstd_safe::compress_bound(payload.len()));
+        zstd.compress_to_buffer(payload, &mut self.compressed)?;
+        Ok(self.compressed.len() < payload.len() - payload.len() / 8)
+    }
+}
+
+fn frame(
+    payload: &[u8],
+    compression: u8,
+    raw_len: usize,
+    file: FileId,
+    offset: BlockOffset,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.extend_from_slice(payload);
+    out.push(compression);
+    out.extend_from_slice(&(raw_len as u32).to_le_bytes());
+    let crc = checksum(out.get(start..).unwrap_or_default(), file, offset);
+    out.extend_from_slice(&crc.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileId = FileId::new(7);
+    const AT: BlockOffset = BlockOffset(100);
+
+    fn sealed(payload: &[u8], level: Option<i32>) -> Vec<u8> {
+        let mut out = Vec::new();
+        Sealer::new(FILE, level).unwrap().seal(payload, AT, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_frame_gives_back_its_payload() {
+        let payload = b"abcd".repeat(100);
+        let plain = sealed(&payload, None);
+        let frame = Frame::parse(&plain).unwrap();
+        frame.check(FILE, AT).unwrap();
+        assert!(!frame.is_compressed() && frame.payload == payload);
+
+        let compressed = sealed(&payload, Some(1));
+        let frame = Frame::parse(&compressed).unwrap();
+        frame.check(FILE, AT).unwrap();
+        assert!(frame.is_compressed() && compressed.len() < 100);
+        let expanded = frame.expand().unwrap();
+        assert_eq!(Frame::parse(&expanded).unwrap().payload, payload);
+    }
+
+    #[test]
+    fn what_does_not_shrink_stays_as_it_is() {
+        let noise: Vec<u8> =
+            (0..64u64).flat_map(|i| crate::key::hash(&[i as u8]).to_le_bytes()).collect();
+        assert!(!Frame::parse(&sealed(&noise, Some(1))).unwrap().is_compressed());
+    }
+
+    /// R-E22
+    #[test]
+    fn a_misplaced_or_changed_block_is_found() {
+        let stored = sealed(b"payload", None);
+        let frame = Frame::parse(&stored).unwrap();
+        assert!(frame.check(FileId::new(8), AT).is_err());
+        assert!(frame.check(FILE, BlockOffset(101)).is_err());
+        for at in 0..stored.len() {
+            let mut changed = stored.clone();
+            changed[at] ^= 1;
+            assert!(Frame::parse(&changed).and_then(|f| f.check(FILE, AT)).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_declared_length_is_not_believed() {
+        let mut stored = sealed(&[0; 1000], Some(1));
+        let trailer = stored.len() - TRAILER_BYTES;
+        for claim in [999u32, 1001, u32::MAX] {
+            stored[trailer + 1..trailer + 5].copy_from_slice(&claim.to_le_bytes());
+            assert!(Frame::parse(&stored).unwrap().expand().is_err());
+        }
+    }
+}

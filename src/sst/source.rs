@@ -1,0 +1,252 @@
+//! [`Source`]: the stored blocks of one open file, from its mapping or through the cache.
+//!
+//! Invariant: a block is given out only after its checksum was found right, once: for a block read
+//! in place a bit remembers it as long as the file is open, any other is checked on its way into
+//! the cache.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bloomfilter::Bloom;
+
+use super::filter::decode_filter;
+use super::frame::{Frame, TRAILER_BYTES, zeros};
+use super::index::BlockHandle;
+use crate::cache::{BlockCache, FileId};
+use crate::env::{Disk, DiskFile, Mapping};
+use crate::error::{Damage, Error, Result};
+use crate::options::ReadMode;
+
+/// What a read does to the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caching {
+    /// Leaves what it read there.
+    Keep,
+    /// Uses what is there and adds nothing: reading a file once through for a compaction.
+    Pass,
+    /// Trusts neither the cache nor an earlier check.
+    Distrust,
+}
+
+/// A payload, held for as long as it is needed.
+#[derive(Clone, Debug)]
+pub(super) enum Held<'a> {
+    /// In the mapping.
+    Mapped(&'a [u8]),
+    /// An uncompressed frame, shared with the cache.
+    Shared(Arc<[u8]>),
+}
+
+impl Held<'_> {
+    #[inline]
+    pub(super) fn payload(&self) -> &[u8] {
+        match self {
+            Self::Mapped(payload) => payload,
+            Self::Shared(frame) => {
+                frame.get(..frame.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Access {
+    Mapped { map: Mapping, checked: Box<[AtomicU64]> },
+    Positioned(Arc<dyn DiskFile>),
+}
+
+/// The blocks of one file.
+#[derive(Debug)]
+pub(super) struct Source {
+    path: PathBuf,
+    id: FileId,
+    len: u64,
+    cache: Arc<BlockCache>,
+    access: Access,
+}
+
+impl Source {
+    pub(super) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        id: FileId,
+        cache: Arc<BlockCache>,
+        mode: ReadMode,
+    ) -> Result<Self> {
+        let io = |action, error| Error::io(action, path, error);
+        let file = disk.open(path).map_err(|error| io("open", error))?;
+        let access = match mode {
+            ReadMode::Mmap => Access::Mapped {
+                map: file.map().map_err(|error| io("map", error))?,
+                checked: Box::default(),
+            },
+            ReadMode::Pread => Access::Positioned(Arc::clone(&file)),
+        };
+        let len = match &access {
+            Access::Mapped { map, .. } => map.len() as u64,
+            Access::Positioned(file) => {
+                file.len().map_err(|error| io("read the length of", error))?
+            }
+        };
+        Ok(Self { path: path.to_owned(), id, len, cache, access })
+    }
+
+    /// Makes room to remember which blocks were checked.
+    pub(super) fn set_blocks(&mut self, blocks: usize) {
+        if let Access::Mapped { checked, .. } = &mut self.access {
+            *checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Length of the file.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The payload of a block.
+    #[inline]
+    pub(super) fn load(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
+        if let Access::Mapped { map, checked } = &self.access
+            && !handle.compressed
+        {
+            let frame = self.mapped(map, checked, handle, caching)?;
+            if !frame.is_compressed() {
+                return Ok(Held::Mapped(frame.payload));
+            }
+        }
+        self.load_shared(handle, caching)
+    }
+
+    fn load_shared(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
+        if caching != Caching::Distrust
+            && let Some(block) = self.cache.block(self.id, handle.offset)
+        {
+            return Ok(Held::Shared(block));
+        }
+        let block = match &self.access {
+            Access::Mapped { map, checked } => {
+                let frame = self.mapped(map, checked, handle, caching)?;
+                frame.expand().map_err(|damage| self.damage(damage, handle))?
+            }
+            Access::Positioned(file) => {
+                let stored = self.read(&**file, handle)?;
+                let frame = self.checked(&stored, handle)?;
+                if frame.is_compressed() {
+                    frame.expand().map_err(|damage| self.damage(damage, handle))?
+                } else {
+                    stored
+                }
+            }
+        };
+        if caching == Caching::Keep {
+            self.cache.insert_block(self.id, handle.offset, Arc::clone(&block));
+        }
+        Ok(Held::Shared(block))
+    }
+
+    /// A filter, decoded.
+    pub(super) fn filter(&self, handle: &BlockHandle, caching: Caching) -> Result<Arc<Bloom<u64>>> {
+        if caching != Caching::Distrust
+            && let Some(filter) = self.cache.filter(self.id, handle.offset)
+        {
+            return Ok(filter);
+        }
+        let filter = match &self.access {
+            Access::Mapped { map, checked } => {
+                let frame = self.mapped(map, checked, handle, caching)?;
+                decode_filter(frame.payload)
+            }
+            Access::Positioned(file) => {
+                let stored = self.read(&**file, handle)?;
+                decode_filter(self.checked(&stored, handle)?.payload)
+            }
+        };
+        let filter = Arc::new(filter.map_err(|damage| self.damage(damage, handle))?);
+        if caching == Caching::Keep {
+            self.cache.insert_filter(self.id, handle.offset, Arc::clone(&filter));
+        }
+        Ok(filter)
+    }
+
+    /// Bytes that are in no block: the footer.
+    pub(super) fn read_plain(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        match &self.access {
+            Access::Mapped { map, .. } => {
+                let stored = usize::try_from(offset).ok().and_then(|at| map.get(at..)?.get(..len));
+                bytes.copy_from_slice(stored.ok_or_else(|| self.beyond(offset))?);
+            }
+            Access::Positioned(file) => {
+                file.read_at(&mut bytes, offset)
+                    .map_err(|error| Error::io("read", &self.path, error))?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn mapped<'a>(
+        &'a self,
+        map: &'a Mapping,
+        checked: &[AtomicU64],
+        handle: &BlockHandle,
+        caching: Caching,
+    ) -> Result<Frame<'a>> {
+        let stored = usize::try_from(handle.offset.0)
+            .ok()
+            .and_then(|at| map.get(at..)?.get(..handle.len))
+            .ok_or_else(|| self.beyond(handle.offset.0))?;
+        let word = checked.get(handle.ordinal / 64);
+        let bit = 1 << (handle.ordinal % 64);
+        // Relaxed: the bit says something about bytes that never change, and orders nothing.
+        let was_checked = word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0);
+        if was_checked && caching != Caching::Distrust {
+            return Frame::parse(stored).map_err(|damage| self.damage(damage, handle));
+        }
+        let frame = self.checked(stored, handle)?;
+        if let Some(word) = word {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+        Ok(frame)
+    }
+
+    fn read(&self, file: &dyn DiskFile, handle: &BlockHandle) -> Result<Arc<[u8]>> {
+        // Before memory is taken for it: a length from the file is not to be believed.
+        if handle.end() > self.len {
+            return Err(self.beyond(handle.offset.0));
+        }
+        let mut bytes = zeros(handle.len);
+        let room = Arc::get_mut(&mut bytes).unwrap_or_default();
+        file.read_at(room, handle.offset.0)
+            .map_err(|error| Error::io("read", &self.path, error))?;
+        Ok(bytes)
+    }
+
+    fn checked<'b>(&self, stored: &'b [u8], handle: &BlockHandle) -> Result<Frame<'b>> {
+        let frame = Frame::parse(stored).and_then(|frame| {
+            frame.check(self.id, handle.offset)?;
+            Ok(frame)
+        });
+        frame.map_err(|damage| self.damage(damage, handle))
+    }
+
+    #[cold]
+    fn damage(&self, damage: Damage, handle: &BlockHandle) -> Error {
+        damage.in_file(&self.path, handle.offset.0)
+    }
+
+    #[cold]
+    fn beyond(&self, offset: u64) -> Error {
+        let found = format!("the end of the file at {}", self.len);
+        Damage::new(0, "a whole block", found).in_file(&self.path, offset)
+    }
+}

@@ -1,0 +1,148 @@
+//! R-E22: damage is reported with its file, and never returned as data.
+
+use std::cell::Cell;
+
+use super::*;
+use crate::error::Error;
+
+/// Two partitions, several blocks, a key with versions across blocks.
+fn rows() -> Vec<Row> {
+    let mut rows = entities(24, 2, 12);
+    let hot = [rows[11].key.clone(), vec![1]].concat();
+    rows.splice(12..12, (1..20).rev().map(|v| Row::put(hot.clone(), v, noise(v, 9))));
+    rows.push(Row { key: vec![0xFE], version: 4, kind: Kind::Delete, value: Vec::new() });
+    rows.push(Row::put(vec![0xFF], 4, vec![5; 300]));
+    rows
+}
+
+fn options(compression: Option<i32>) -> WriterOptions {
+    WriterOptions { compression, block_bytes: 160 }
+}
+
+/// Everything that can be asked of the file, each answer right or [`Error::Corruption`] that
+/// names the file; says whether all were right.
+fn all_right_or_damage(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> bool {
+    let all_right = Cell::new(true);
+    let check = |error: Option<Error>| match error {
+        None => {}
+        Some(Error::Corruption(c)) if c.file == fixture.path => all_right.set(false),
+        Some(error) => panic!("{error}"),
+    };
+    let reader = match fixture.open(mode) {
+        Ok(reader) => reader,
+        Err(error) => {
+            check(Some(error));
+            return all_right.get();
+        }
+    };
+    for row in rows {
+        check(
+            get(&reader, &row.key, row.version)
+                .map(|found| assert_eq!(found.as_ref(), Some(row)))
+                .err(),
+        );
+    }
+    check(scan(reader.cursor()).map(|found| assert_eq!(found, rows)).err());
+    check(scan_back(&reader).map(|found| assert_eq!(found.len(), 27)).err());
+    check(
+        reader.estimate(&rows[3].key, &rows[9].key).map(|found| assert_eq!(found.entries, 6)).err(),
+    );
+    let is_whole = all_right.get();
+    match reader.verify() {
+        Ok(()) => assert!(is_whole, "verify missed what reading found"),
+        Err(error) => check(Some(error)),
+    }
+    all_right.get()
+}
+
+#[test]
+fn every_changed_byte_is_found() {
+    for compression in [None, Some(1)] {
+        let rows = rows();
+        let fixture = Fixture::write(&rows, options(compression));
+        let whole = fixture.env.read_file(&fixture.path).unwrap();
+        for mode in MODES {
+            assert!(all_right_or_damage(&fixture, &rows, mode));
+            for at in 0..whole.len() {
+                for change in [0x01, 0x80, 0xFF] {
+                    let mut bytes = whole.clone();
+                    bytes[at] ^= change;
+                    fixture.env.write_file(&fixture.path, &bytes);
+                    assert!(!all_right_or_damage(&fixture, &rows, mode), "byte {at}");
+                }
+            }
+            fixture.env.write_file(&fixture.path, &whole);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let rows = rows();
+    let fixture = Fixture::write(&rows, options(None));
+    let whole = fixture.env.read_file(&fixture.path).unwrap();
+    for mode in MODES {
+        for len in 0..whole.len() {
+            fixture.env.write_file(&fixture.path, &whole[..len]);
+            assert!(
+                matches!(fixture.open(mode), Err(Error::Corruption(c)) if c.file == fixture.path)
+            );
+            let disk = fixture.env.disk();
+            assert!(Reader::read_meta(&*disk, &fixture.path, fixture.meta.id).is_err());
+        }
+        fixture.env.write_file(&fixture.path, &[whole.clone(), vec![0]].concat());
+        assert!(matches!(fixture.open(mode), Err(Error::Corruption(_))));
+        fixture.env.write_file(&fixture.path, &whole);
+    }
+}
+
+/// A block written over another of the same length, and a file under another's name.
+#[test]
+fn misplaced_blocks_and_files_are_found() {
+    let rows = entities(40, 1, 12);
+    let fixture = Fixture::write(&rows, options(None));
+    let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
+    let reader = fixture.open(ReadMode::Pread).unwrap();
+    let mut place = reader.partition(0, source::Caching::Pass).unwrap();
+    let mut handles = Vec::new();
+    while let Some(at) = place {
+        handles.push(at.handle().unwrap());
+        place = at.next().unwrap();
+    }
+    let (a, b) = (handles[1], handles[2]);
+    assert_eq!(a.len, b.len, "the test needs blocks of one length");
+    let (from, to) = (a.offset.0 as usize, b.offset.0 as usize);
+    bytes.copy_within(from..from + a.len, to);
+    fixture.env.write_file(&fixture.path, &bytes);
+    for mode in MODES {
+        assert!(!all_damage_free(&fixture, mode));
+        let other = FileMeta { id: FileId::new(43), ..fixture.meta.clone() };
+        let cache = Arc::new(BlockCache::new(0));
+        let opened = Reader::open(&*fixture.env.disk(), &fixture.path, &other, cache, mode);
+        assert!(matches!(opened, Err(Error::Corruption(_))));
+    }
+}
+
+fn all_damage_free(fixture: &Fixture, mode: ReadMode) -> bool {
+    scan(fixture.open(mode).unwrap().cursor()).is_ok()
+}
+
+#[test]
+fn a_format_of_a_later_version_is_named() {
+    let fixture = Fixture::write(&rows(), options(None));
+    let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
+    let format = bytes.len() - 16;
+    bytes[format] = 2;
+    let crc = {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&bytes[format..format + 4]);
+        hasher.update(&bytes[format + 8..]);
+        hasher.finalize()
+    };
+    bytes[format + 4..format + 8].copy_from_slice(&crc.to_le_bytes());
+    fixture.env.write_file(&fixture.path, &bytes);
+    for mode in MODES {
+        let opened = fixture.open(mode);
+        assert!(matches!(opened, Err(Error::UnsupportedFormat { found: 2, supported: 1, .. })));
+    }
+}

@@ -1,0 +1,282 @@
+//! Whole files: what is written is what is read, and damage never is.
+
+mod damage;
+mod model;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::*;
+use crate::cache::BlockCache;
+use crate::entry::{Cursor, Entry, Kind};
+use crate::env::{Env, SimEnv};
+use crate::error::Result;
+use crate::options::ReadMode;
+use crate::version::Version;
+
+pub(super) const MODES: [ReadMode; 2] = [ReadMode::Mmap, ReadMode::Pread];
+
+/// An entry that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) key: Vec<u8>,
+    pub(super) version: u64,
+    pub(super) kind: Kind,
+    pub(super) value: Vec<u8>,
+}
+
+impl Row {
+    pub(super) fn put(key: Vec<u8>, version: u64, value: Vec<u8>) -> Self {
+        Self { key, version, kind: Kind::Put, value }
+    }
+
+    pub(super) fn entry(&self) -> Entry<'_> {
+        let version = Version::from_ticks(self.version);
+        Entry { key: &self.key, version, kind: self.kind, value: &self.value }
+    }
+
+    pub(super) fn of(entry: Entry<'_>) -> Self {
+        Self {
+            key: entry.key.to_vec(),
+            version: entry.version.ticks(),
+            kind: entry.kind,
+            value: entry.value.to_vec(),
+        }
+    }
+}
+
+/// A written file on a simulated machine.
+pub(super) struct Fixture {
+    pub(super) env: SimEnv,
+    pub(super) path: PathBuf,
+    pub(super) meta: FileMeta,
+}
+
+impl Fixture {
+    pub(super) fn write(rows: &[Row], options: WriterOptions) -> Self {
+        let env = SimEnv::new(1);
+        env.disk().create_dir_all(Path::new("db")).unwrap();
+        let id = FileId::new(42);
+        let path = Path::new("db").join(file_name(id));
+        let file = env.disk().create(&path).unwrap();
+        let mut writer = Writer::new(file, path.clone(), id, options).unwrap();
+        for row in rows {
+            writer.add(row.entry()).unwrap();
+        }
+        let estimated = writer.written_bytes();
+        let meta = writer.finish().unwrap();
+        assert_eq!(env.disk().open(&path).unwrap().len().unwrap(), meta.bytes);
+        assert!(estimated < meta.bytes + 8192 && meta.bytes < estimated + 8192);
+        Self { env, path, meta }
+    }
+
+    pub(super) fn open(&self, mode: ReadMode) -> Result<Reader> {
+        let cache = Arc::new(BlockCache::new(1 << 20));
+        Reader::open(&*self.env.disk(), &self.path, &self.meta, cache, mode)
+    }
+}
+
+pub(super) fn get(reader: &Reader, key: &[u8], at: u64) -> Result<Option<Row>> {
+    reader.get(&Lookup::new(key), Version::from_ticks(at), |found| Row {
+        key: key.to_vec(),
+        version: found.version.ticks(),
+        kind: found.kind,
+        value: found.value.to_vec(),
+    })
+}
+
+pub(super) fn scan(mut cursor: SstCursor<'_>) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        rows.push(Row::of(cursor.entry()));
+        cursor.next()?;
+    }
+    Ok(rows)
+}
+
+/// Newest entries of all keys, from the last key to the first.
+pub(super) fn scan_back(reader: &Reader) -> Result<Vec<Row>> {
+    let mut cursor = reader.cursor();
+    let mut rows = Vec::new();
+    cursor.seek_to_last()?;
+    while cursor.valid() {
+        rows.push(Row::of(cursor.entry()));
+        cursor.previous_key()?;
+    }
+    Ok(rows)
+}
+
+/// `count` keys in `partitions` partitions, one version each.
+pub(super) fn entities(count: usize, partitions: usize, value: usize) -> Vec<Row> {
+    let table = key::TableId::FIRST;
+    let mut rows: Vec<Row> = (0..count)
+        .map(|i| {
+            let partition = format!("device-{:04}", i % partitions);
+            let row = format!("2024-{i:08}");
+            let key = key::encode(table, partition.as_bytes(), row.as_bytes());
+            Row::put(key, 1000 + i as u64 * 7919 % 1_000_003, noise(i as u64, value))
+        })
+        .collect();
+    rows.sort_by(|a, b| a.key.cmp(&b.key));
+    rows
+}
+
+/// Bytes that do not compress.
+pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    (0..len.div_ceil(8) as u64)
+        .flat_map(|i| key::hash(&(seed << 20 | i).to_le_bytes()).to_le_bytes())
+        .take(len)
+        .collect()
+}
+
+#[test]
+fn a_file_name_is_its_id() {
+    for id in [0, 7, 9_999_999_999_999_999, u64::MAX] {
+        let name = file_name(FileId::new(id));
+        assert_eq!(parse_file_name(&name), Some(FileId::new(id)));
+    }
+    for name in
+        ["7.sst", "000000000000000x.sst", "0000000000000007.log", "+000000000000007.sst", ""]
+    {
+        assert_eq!(parse_file_name(name), None, "{name}");
+    }
+}
+
+/// R-E21: values from nothing to more than a block, in both read modes, with and without zstd.
+#[test]
+fn values_of_all_sizes_come_back() {
+    let mut rows = Vec::new();
+    for (i, len) in [0, 1, 100, 4000, 8 << 10, 70_000, 1 << 20, 3].into_iter().enumerate() {
+        let plain = if i % 2 == 0 { noise(i as u64, len) } else { vec![7; len] };
+        rows.push(Row::put(vec![1, i as u8], 5, plain));
+    }
+    for compression in [None, Some(1), Some(19)] {
+        let options = WriterOptions { compression, ..WriterOptions::default() };
+        let fixture = Fixture::write(&rows, options);
+        for mode in MODES {
+            let reader = fixture.open(mode).unwrap();
+            reader.verify().unwrap();
+            assert_eq!(scan(reader.cursor()).unwrap(), rows);
+            for row in &rows {
+                assert_eq!(get(&reader, &row.key, 5).unwrap().as_ref(), Some(row));
+                assert_eq!(get(&reader, &row.key, 4).unwrap(), None);
+            }
+        }
+    }
+}
+
+/// Thousands of versions of one key, over many blocks and index partitions.
+#[test]
+fn a_key_with_many_versions_crosses_blocks() {
+    let mut rows = vec![Row::put(b"a".to_vec(), 3, vec![1])];
+    rows.extend((1..=20_000u64).rev().map(|v| Row::put(b"hot".to_vec(), v * 2, noise(v, 60))));
+    rows.push(Row::put(b"z".to_vec(), 3, vec![2]));
+    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
+    let fixture = Fixture::write(&rows, options);
+    for mode in MODES {
+        let reader = fixture.open(mode).unwrap();
+        reader.verify().unwrap();
+        assert!(reader.directory().top.len() > 1);
+        for at in [2, 3, 999, 20_000, 20_001, 39_999, 40_000, u64::MAX] {
+            let found = get(&reader, b"hot", at).unwrap().unwrap();
+            assert_eq!(found.version, (at / 2 * 2).min(40_000));
+            assert_eq!(found.value, noise(found.version / 2, 60));
+        }
+        assert_eq!(get(&reader, b"hot", 1).unwrap(), None);
+        assert_eq!(scan(reader.passing_cursor()).unwrap(), rows);
+
+        let mut cursor = reader.cursor();
+        let mut newest = Vec::new();
+        cursor.seek(b"").unwrap();
+        while cursor.valid() {
+            newest.push((cursor.key().to_vec(), cursor.version().ticks()));
+            cursor.next_key().unwrap();
+        }
+        let keys = [(b"a".to_vec(), 3), (b"hot".to_vec(), 40_000), (b"z".to_vec(), 3)];
+        assert_eq!(newest, keys);
+        newest.reverse();
+        let back = scan_back(&reader).unwrap();
+        assert_eq!(back.into_iter().map(|r| (r.key, r.version)).collect::<Vec<_>>(), newest);
+    }
+}
+
+#[test]
+fn filters_keep_most_absent_keys_and_partitions_away() {
+    let rows = entities(20_000, 500, 10);
+    let reader = Fixture::write(&rows, WriterOptions::default()).open(ReadMode::Mmap).unwrap();
+    let table = key::TableId::FIRST;
+    for row in &rows {
+        let partition = &row.key[..key::partition_len(&row.key)];
+        assert!(reader.may_contain(key::hash(&row.key)).unwrap());
+        assert!(reader.may_contain_partition(key::hash(partition)).unwrap());
+    }
+    let passed = |hash: &dyn Fn(u32) -> u64| {
+        (0..10_000).filter(|&i| reader.may_contain(hash(i)).unwrap()).count()
+    };
+    let rows_passed =
+        passed(&|i| key::hash(&key::encode(table, b"device-0001", format!("x{i}").as_bytes())));
+    let partitions_passed =
+        passed(&|i| key::hash(&key::encode_partition(table, format!("d-{i}").as_bytes())));
+    assert!(rows_passed < 150 && partitions_passed < 150, "{rows_passed} {partitions_passed}");
+}
+
+/// R-E23
+#[test]
+fn estimates_count_entries_and_share_out_bytes() {
+    let rows = entities(5_000, 1, 100);
+    let fixture = Fixture::write(&rows, WriterOptions::default());
+    let reader = fixture.open(ReadMode::Pread).unwrap();
+    let data_bytes = reader.directory().top.handle(0).unwrap().offset.0;
+    for (from, to) in [(0, 5_000), (0, 1), (10, 10), (20, 10), (77, 4_321), (4_999, 5_000)] {
+        let key = |i: usize| rows.get(i).map_or(vec![0xFF], |row| row.key.clone());
+        let estimate = reader.estimate(&key(from), &key(to)).unwrap();
+        let count = to.saturating_sub(from) as u64;
+        assert_eq!(estimate.entries, count);
+        let bytes = data_bytes * count / 5_000;
+        assert!(estimate.bytes.abs_diff(bytes) < 300, "{} {bytes}", estimate.bytes);
+    }
+    assert_eq!(reader.estimate(b"", &[0xFF]).unwrap().entries, 5_000);
+}
+
+/// R-E23
+#[test]
+fn split_keys_ascend_and_account_for_all_blocks() {
+    let rows = entities(5_000, 10, 100);
+    let reader = Fixture::write(&rows, WriterOptions::default()).open(ReadMode::Mmap).unwrap();
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    let mut total = 0;
+    reader
+        .split_keys(b"", &[0xFF], &mut |key, bytes| {
+            assert!(keys.last().is_none_or(|last| **last < *key));
+            keys.push(key.to_vec());
+            total += bytes;
+        })
+        .unwrap();
+    assert_eq!(total, reader.directory().top.handle(0).unwrap().offset.0);
+    assert_eq!(keys.len(), reader.directory().data_blocks);
+    let (low, high) = (&rows[1000].key, &rows[2000].key);
+    let mut inner = Vec::new();
+    reader.split_keys(low, high, &mut |key, _| inner.push(key.to_vec())).unwrap();
+    let expected: Vec<_> = keys.into_iter().filter(|k| k > low && k < high).collect();
+    assert_eq!(inner, expected);
+}
+
+#[test]
+fn a_file_that_no_manifest_describes_describes_itself() {
+    let fixture = Fixture::write(&entities(100, 3, 10), WriterOptions::default());
+    let disk = fixture.env.disk();
+    let meta = Reader::read_meta(&*disk, &fixture.path, fixture.meta.id).unwrap();
+    assert_eq!(meta, fixture.meta);
+    assert!(Reader::read_meta(&*disk, &fixture.path, FileId::new(1)).is_err());
+}
+
+#[test]
+fn an_empty_file_is_refused() {
+    let env = SimEnv::new(1);
+    env.disk().create_dir_all(Path::new("db")).unwrap();
+    let path = PathBuf::from("db/x.sst");
+    let file = env.disk().create(&path).unwrap();
+    let writer = Writer::new(file, path, FileId::new(1), WriterOptions::default()).unwrap();
+    assert!(writer.finish().is_err());
+}
