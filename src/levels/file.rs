@@ -1,7 +1,7 @@
 //! [`TableFile`]: a sealed table file that is part of some state, and the [`Janitor`] that removes
 //! it from the directory once no state and no reader holds it any more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,6 +44,10 @@ impl TableFile {
     /// Whether the file's key range and [first, last] have keys in common.
     pub(crate) fn overlaps(&self, first: &[u8], last: &[u8]) -> bool {
         *self.meta.smallest <= *last && *first <= *self.meta.largest
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The file is in no state any more; the last one to hold it has it removed.

@@ -12,9 +12,17 @@
 //! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only its ids.
 #![allow(dead_code)]
 
+mod compaction;
 mod edit;
 mod file;
+mod gc;
+mod manifest;
+mod open;
+mod output;
+mod picker;
 mod pressure;
+mod recover;
+mod schedule;
 mod snapshots;
 mod state;
 mod stats;
@@ -22,7 +30,9 @@ mod tree;
 mod view;
 
 pub(crate) use file::{Janitor, TableFile};
+pub(crate) use manifest::CURRENT;
 pub(crate) use pressure::{Admission, WaitList};
+pub(crate) use recover::is_ours;
 pub(crate) use snapshots::{Horizon, Snapshots};
 pub(crate) use state::{LEVELS, Level, LevelFiles, LevelState, overlapping};
 pub(crate) use stats::{LevelStats, TreeStats};

@@ -7,6 +7,7 @@
 //! that covers it, at or before `v` and newer than the entry, wherever the entry is.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::edit::{Edit, FileRecord};
@@ -207,8 +208,9 @@ pub(crate) struct Change {
 
 impl Change {
     fn apply_to_level(&self, level: Level, files: &mut Arc<LevelFiles>) {
-        let leaves = |file: &Arc<TableFile>| self.removed.contains(&file.id());
-        if files.iter().any(leaves) {
+        let removed: HashSet<FileId> = self.removed.iter().copied().collect();
+        let leaves = |file: &Arc<TableFile>| removed.contains(&file.id());
+        if !removed.is_empty() && files.iter().any(leaves) {
             Arc::make_mut(files).retain(|file| !leaves(file));
         }
         if !self.added.iter().any(|(to, _)| *to == level) {
@@ -218,6 +220,11 @@ impl Change {
         let files = Arc::make_mut(files);
         files.extend(added.map(|(_, file)| Arc::clone(file)));
         sort_level(level, files);
+    }
+
+    /// Whether a file is part of the tree no more.
+    pub(crate) fn removes(&self, id: FileId) -> bool {
+        self.removed.contains(&id) && !self.added.iter().any(|(_, file)| file.id() == id)
     }
 
     /// The record of this change in the manifest; `state` is the one it leads to.

@@ -1,21 +1,27 @@
 //! [`Tree`]: the owner of everything below the commit path.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::Guard;
+use parking_lot::{Condvar, Mutex};
 
 use super::file::Janitor;
+use super::manifest::{Manifest, ManifestId};
+use super::picker;
 use super::pressure::{Admission, Debt, Tolerance, Turnstile, WaitList, toll};
+use super::schedule::Schedule;
 use super::snapshots::Snapshots;
-use super::state::Level;
+use super::state::{Change, Level, LevelState};
 use super::view::{View, Views};
 use crate::cache::BlockCache;
 use crate::env::{Clock, Disk, Jobs};
 use crate::error::{Corruption, Result};
+use crate::memtable::Memtable;
 use crate::metrics::Metrics;
-use crate::options::{Options, ReadMode, Sizing};
+use crate::options::{Compression, Options, ReadMode, Sizing};
+use crate::sst::FileId;
 use crate::version::Version;
 use crate::wal::SegmentId;
 
@@ -78,27 +84,78 @@ pub(crate) struct Tree {
     pub(super) snapshots: Snapshots,
     pub(super) janitor: Arc<Janitor>,
     pub(super) next_file: AtomicU64,
+    /// The first file id that was free when the tree was opened.
+    pub(super) first_new_file: FileId,
+    pub(super) manifest: Mutex<Manifest>,
+    pub(super) schedule: Mutex<Schedule>,
+    pub(super) task_ended: Condvar,
+    pub(super) flush_lock: Mutex<()>,
+    pub(super) flush_queued: AtomicBool,
+    pub(super) on_flushed: OnceLock<OnFlushed>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
-    pub(super) on_flushed: OnceLock<OnFlushed>,
+    is_new: bool,
+    is_damaged: bool,
+}
+
+/// What opening found, from which a tree is built.
+pub(super) struct Found {
+    pub(super) levels: LevelState,
+    pub(super) newest_manifest: ManifestId,
+    pub(super) next_file: FileId,
+    pub(super) janitor: Arc<Janitor>,
+    pub(super) is_new: bool,
+    pub(super) is_damaged: bool,
 }
 
 impl Tree {
-    /// Opens the files of a directory, or an empty tree for one that holds no database yet. Changes
-    /// nothing there but, under salvage, the names of damaged files.
-    pub(crate) fn open(_context: OpenContext<'_>) -> Result<Opened> {
-        unimplemented!()
-    }
-
-    /// Begins background work, once the log was replayed: makes a new database exist, removes
-    /// files that are not part of the tree.
-    pub(crate) fn start(&self) -> Result<()> {
-        unimplemented!()
+    pub(super) fn new(context: OpenContext<'_>, found: Found) -> Arc<Self> {
+        let OpenContext { disk, clock, jobs, dir, options, cache, metrics } = context;
+        let manifest = Manifest::new(Arc::clone(&disk), dir.clone(), found.newest_manifest);
+        let zstd = match options.compression {
+            Compression::None => None,
+            Compression::Zstd(level) => Some(level),
+        };
+        let snapshots = Snapshots::default();
+        snapshots.publish(found.levels.flushed);
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            disk,
+            clock,
+            jobs,
+            dir,
+            cache,
+            metrics,
+            sizing: options.sizing(),
+            zstd,
+            read_mode: options.read_mode,
+            compaction_threads: options.background_threads,
+            views: Views::new(Arc::new(found.levels)),
+            snapshots,
+            janitor: found.janitor,
+            next_file: AtomicU64::new(found.next_file.get()),
+            first_new_file: found.next_file,
+            manifest: Mutex::new(manifest),
+            schedule: Mutex::default(),
+            task_ended: Condvar::new(),
+            flush_lock: Mutex::new(()),
+            flush_queued: AtomicBool::new(false),
+            on_flushed: OnceLock::new(),
+            waiters: WaitList::default(),
+            turnstile: Turnstile::default(),
+            is_new: found.is_new,
+            is_damaged: found.is_damaged,
+        })
     }
 
     /// Whether the directory held no database.
     pub(crate) fn is_new(&self) -> bool {
-        unimplemented!()
+        self.is_new
+    }
+
+    /// Whether something was left out of the tree when it was opened.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged
     }
 
     /// The log segment that replay begins at. In a new database it need not exist.
@@ -141,12 +198,6 @@ impl Tree {
         self.snapshots.publish(version);
     }
 
-    /// To be called after [`publish`](Tree::publish), when convenient: starts a flush if a frozen
-    /// memtable has become visible.
-    pub(crate) fn on_published(&self) {
-        unimplemented!()
-    }
-
     /// Freezes the active memtable, whose newest commit is `last`. The caller holds the lock under
     /// which versions are assigned; later versions go to log segments from `log_start` on.
     pub(crate) fn freeze(&self, last: Version, log_start: SegmentId) {
@@ -160,17 +211,25 @@ impl Tree {
 
     /// Ends a registration.
     pub(crate) fn release_snapshot(&self, version: Version) {
-        self.snapshots.release(version);
+        if self.snapshots.release(version) {
+            self.schedule_compactions();
+        }
     }
 
-    /// Flushes, on this thread, what is frozen and visible.
-    pub(crate) fn flush_now(&self) -> Result<()> {
-        unimplemented!()
+    /// The memtable that takes commits; to be used under the lock under which versions are
+    /// assigned.
+    pub(crate) fn active_memtable(&self) -> Arc<Memtable> {
+        Arc::clone(&self.views.load().active)
     }
 
-    /// Compacts everything that is flushed into one level, on this thread.
-    pub(crate) fn compact_all(&self) -> Result<()> {
-        unimplemented!()
+    pub(crate) fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
+    /// Reads every table file through: all checksums, the order of all entries (R-E22).
+    pub(crate) fn verify(&self) -> Result<()> {
+        let levels = Arc::clone(&self.views.load().levels);
+        levels.files().try_for_each(|(_, file)| file.reader.verify())
     }
 
     /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
@@ -205,15 +264,34 @@ impl Tree {
         &self.waiters
     }
 
-    pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
-        unimplemented!()
-    }
-
     pub(super) fn debt(&self, view: &View) -> Debt {
         Debt {
             memtable_bytes: view.memtable_bytes(),
             level_0_files: view.levels.level(Level::ZERO).len(),
-            compaction_bytes: 0,
+            compaction_bytes: picker::debt(&view.levels, &self.sizing),
         }
+    }
+
+    /// Makes a change of the files durable, then visible to readers.
+    ///
+    /// On an error the state is as it was; the files that were added stay in the directory until
+    /// it is certain that no manifest names them.
+    pub(super) fn install(&self, mut change: Change) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let base = Arc::clone(&self.views.load().levels);
+        let next = base.with(&mut change);
+        let next_file = FileId::new(self.next_file.load(Ordering::Relaxed));
+        let edit = change.to_edit(&next, next_file);
+        let added = || change.added.iter().map(|(_, file)| file.path().to_owned()).collect();
+        let left_behind = manifest.commit(&edit, || next.to_edit(next_file), added)?;
+        self.views.install(Arc::new(next));
+        drop(manifest);
+        left_behind.into_iter().for_each(|path| self.janitor.remove(path));
+        // From here on the last reader of these files removes them.
+        for file in base.files().map(|(_, file)| file).filter(|file| change.removes(file.id())) {
+            file.set_obsolete();
+        }
+        self.waiters.wake_all();
+        Ok(())
     }
 }

@@ -1,0 +1,207 @@
+//! Flush and compaction: rewriting entries into new files, under the rule of [`super::gc`].
+//!
+//! Why the tombstones that are left out are not missed: a tombstone may go when nothing older of
+//! its key is anywhere. What is older than the inputs is deeper than the output, in the state as
+//! it was at the start, and stays there: files only move deeper, new ones come in above, and no
+//! two compactions run at once whose key ranges and levels touch.
+
+use std::sync::Arc;
+
+use super::file::TableFile;
+use super::gc::{Rule, Verdict};
+use super::output::{Cut, Outputs};
+use super::snapshots::Horizon;
+use super::state::{Change, Level, LevelState};
+use super::tree::{Flushed, Tree};
+use super::view::Frozen;
+use crate::entry::Cursor;
+use crate::error::Result;
+use crate::merge::{CacheUse, Merge, Source};
+use crate::sst::FileId;
+use crate::tombstone::{RangeTombstone, RangeTombstones};
+
+/// A flush ends a file at this many times the usual size only: every file in level 0 is one more
+/// place to look at, and the memtables of one flush together are seldom larger.
+const FLUSH_FILE_FACTOR: u64 = 4;
+
+/// Which files to rewrite to which level.
+#[derive(Clone)]
+pub(super) struct Inputs {
+    /// Files by level, youngest first, in the order of their level.
+    pub(super) files: Vec<(Level, Vec<Arc<TableFile>>)>,
+    pub(super) output: Level,
+}
+
+impl Inputs {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<TableFile>> {
+        self.files.iter().flat_map(|(_, files)| files)
+    }
+
+    pub(super) fn ids(&self) -> Vec<FileId> {
+        self.all().map(|file| file.id()).collect()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.all().map(|file| file.meta.bytes).sum()
+    }
+
+    fn sources(&self) -> Vec<Source<'_, TableFile>> {
+        let mut sources = Vec::new();
+        for (level, files) in &self.files {
+            if *level == Level::ZERO {
+                sources.extend(files.iter().map(|file| Source::file(&**file, CacheUse::Pass)));
+            } else {
+                sources.push(Source::level(files, CacheUse::Pass));
+            }
+        }
+        sources
+    }
+}
+
+/// What may be older than the inputs of a rewrite.
+struct Deeper<'a> {
+    state: &'a LevelState,
+    output: Level,
+    inputs: &'a [FileId],
+}
+
+impl Deeper<'_> {
+    fn holds(&self, key: &[u8]) -> bool {
+        let rest_of_level_0 = || {
+            let files = self.state.level(Level::ZERO).iter();
+            files.filter(|f| !self.inputs.contains(&f.id())).any(|f| f.overlaps(key, key))
+        };
+        let below = Level::all().filter(|&level| level > self.output && level > Level::ZERO);
+        (self.output == Level::ZERO && rest_of_level_0()) || self.state.any_overlap(below, key, key)
+    }
+}
+
+/// Copies what the rule keeps. Returns how many entries it left out; those that range tombstones
+/// cover may be skipped uncounted, without being read.
+fn rewrite(
+    merge: &mut Merge<'_, TableFile>,
+    rule: &mut Rule,
+    deeper: &Deeper<'_>,
+    outputs: &mut Outputs<'_>,
+) -> Result<u64> {
+    let mut key: Vec<u8> = Vec::new();
+    let mut in_key = false;
+    let mut key_written = false;
+    let mut dropped = 0;
+    merge.seek_to_first()?;
+    while merge.valid() {
+        if !in_key || merge.key() != &*key {
+            key.clear();
+            key.extend_from_slice(merge.key());
+            rule.begin(&key);
+            (in_key, key_written) = (true, false);
+        }
+        match rule.judge(merge.version(), merge.kind(), || deeper.holds(&key)) {
+            Verdict::Keep => {
+                outputs.add(merge.entry(), !key_written)?;
+                key_written = true;
+                merge.next()?;
+            }
+            Verdict::Drop => {
+                dropped += 1;
+                merge.next()?;
+            }
+            Verdict::Covered(cover) => {
+                dropped += 1;
+                match rule.cover_end(&key) {
+                    Some(end) => merge.skip_forward(cover, end)?,
+                    None => merge.next()?,
+                }
+            }
+        }
+    }
+    Ok(dropped)
+}
+
+impl Tree {
+    /// Flushes frozen memtables, oldest first in `batch`, into level 0. The caller holds the flush
+    /// lock, and every commit in the batch is visible.
+    pub(super) fn flush_batch(&self, batch: &[Frozen], newest: &Frozen) -> Result<Flushed> {
+        let Frozen { last, log_start, .. } = *newest;
+        let start = self.clock.monotonic();
+        // Taken before the state: what becomes obsolete later than this is not left out.
+        let horizon = self.snapshots.horizon();
+        let state = Arc::clone(&self.views.load().levels);
+        let tombstones_added = tombstones_of(batch);
+        let tombstones = Arc::new(RangeTombstones::new(
+            state.range_tombstones.iter().chain(&tombstones_added).cloned().collect(),
+        ));
+        let mut rule = Rule::new(&horizon, tombstones, last);
+        let cut = Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] };
+        let mut outputs = Outputs::new(self, Level::ZERO, rule.bound(), cut);
+        let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
+        let mut merge = Merge::new(sources.collect(), &[]);
+        let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs)?;
+        let files = outputs.finish()?;
+        let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
+        let flushed = Flushed { version: last, log_start };
+        self.install(Change {
+            added: files.into_iter().map(|file| (Level::ZERO, file)).collect(),
+            tombstones_added,
+            flushed: Some((flushed.version, flushed.log_start)),
+            ..Change::default()
+        })?;
+        self.metrics.flushes.add(1);
+        self.metrics.flush_bytes.add(bytes);
+        self.metrics.entries_dropped.add(dropped);
+        let took = self.clock.monotonic().saturating_sub(start);
+        tracing::debug!(memtables = batch.len(), bytes, ?took, "flushed");
+        Ok(flushed)
+    }
+
+    /// Rewrites files and puts the new ones in their place.
+    pub(super) fn compact(&self, inputs: &Inputs) -> Result<()> {
+        let start = self.clock.monotonic();
+        let horizon = self.snapshots.horizon();
+        let state = Arc::clone(&self.views.load().levels);
+        let (files, dropped) = self.rewrite_inputs(inputs, &horizon, &state)?;
+        let read: u64 = inputs.bytes();
+        let written: u64 = files.iter().map(|f| f.meta.bytes).sum();
+        let (count, outputs) = (inputs.all().count(), files.len());
+        self.install(Change {
+            added: files.into_iter().map(|file| (inputs.output, file)).collect(),
+            removed: inputs.ids(),
+            ..Change::default()
+        })?;
+        self.metrics.compactions.add(1);
+        self.metrics.compaction_read_bytes.add(read);
+        self.metrics.compaction_written_bytes.add(written);
+        self.metrics.entries_dropped.add(dropped);
+        let took = self.clock.monotonic().saturating_sub(start);
+        let level = inputs.output.get();
+        tracing::debug!(level, files = count, read, outputs, written, ?took, "compacted");
+        Ok(())
+    }
+
+    fn rewrite_inputs(
+        &self,
+        inputs: &Inputs,
+        horizon: &Horizon,
+        state: &LevelState,
+    ) -> Result<(Vec<Arc<TableFile>>, u64)> {
+        let mut rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
+        let grandparents = match inputs.output {
+            Level::LAST => &[],
+            level => state.level(level.below()),
+        };
+        let grandparents = if inputs.output == Level::ZERO { &[] } else { grandparents };
+        let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents };
+        let mut outputs = Outputs::new(self, inputs.output, rule.bound(), cut);
+        let mut merge = Merge::new(inputs.sources(), &[]);
+        let ids = inputs.ids();
+        let deeper = Deeper { state, output: inputs.output, inputs: &ids };
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs)?;
+        Ok((outputs.finish()?, dropped))
+    }
+}
+
+fn tombstones_of(batch: &[Frozen]) -> Vec<RangeTombstone> {
+    let with = batch.iter().filter(|f| f.memtable.has_range_tombstones());
+    with.flat_map(|f| f.memtable.range_tombstones().iter().cloned().collect::<Vec<_>>()).collect()
+}

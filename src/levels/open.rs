@@ -1,0 +1,167 @@
+//! Opening a tree: the files that the manifest names, and clearing away those that it does not.
+//!
+//! Invariant: a strict opening that fails has changed no file. Files are removed only by
+//! [`Tree::start`], after the log was replayed, and only if nothing was found damaged.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::edit::{FileRecord, Inventory};
+use super::file::{Janitor, TableFile};
+use super::manifest::{CURRENT_TEMPORARY, ManifestId};
+use super::recover::{Recovered, recover};
+use super::state::{Change, LevelState, assemble};
+use super::tree::{Found, OpenContext, Opened, SetAside, Tree};
+use crate::cache::BlockCache;
+use crate::env::Disk;
+use crate::error::{Corruption, Damage, Error, Result};
+use crate::options::{ReadMode, Recovery};
+use crate::sst::{self, FileId, FileMeta, Reader};
+use crate::tombstone::RangeTombstones;
+
+impl Tree {
+    /// Opens the files of a directory, or an empty tree for one that holds no database yet, and
+    /// says what was left out of it, which happens under salvage only. Changes nothing there but,
+    /// under salvage, the names of damaged files.
+    ///
+    /// # Errors
+    /// Damage, a format of the future, what the file system refuses.
+    pub(crate) fn open(context: OpenContext<'_>) -> Result<Opened> {
+        let (disk, jobs) = (Arc::clone(&context.disk), Arc::clone(&context.jobs));
+        let janitor = Arc::new(Janitor::new(disk, jobs, Arc::clone(&context.metrics)));
+        let opening = Opening {
+            disk: &*context.disk,
+            dir: &context.dir,
+            cache: &context.cache,
+            read_mode: context.options.read_mode,
+            recovery: context.options.recovery,
+            janitor: &janitor,
+        };
+        let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
+        let is_new = recovered.is_none();
+        let Recovered { inventory, newest, lost } = recovered.unwrap_or_else(Recovered::nothing);
+        let mut set_aside: Vec<SetAside> = lost.into_iter().map(SetAside::manifest).collect();
+        let next_file = opening.next_file(inventory.next_file)?;
+        let levels = opening.levels(inventory, &mut set_aside)?;
+        let is_damaged = !set_aside.is_empty();
+        let found =
+            Found { levels, newest_manifest: newest, next_file, janitor, is_new, is_damaged };
+        Ok(Opened { tree: Self::new(context, found), set_aside })
+    }
+
+    /// Begins background work, once the log was replayed: makes a new database exist, and removes
+    /// files that are not part of the tree.
+    ///
+    /// # Errors
+    /// What writing the manifest reports.
+    pub(crate) fn start(&self) -> Result<()> {
+        if !self.manifest.lock().is_open() {
+            self.install(Change::default())?;
+        }
+        if !self.is_damaged() {
+            self.remove_orphans()?;
+        }
+        self.start_schedule();
+        Ok(())
+    }
+
+    /// Removes table files and manifests that a crash left behind. Files with later ids than those
+    /// found at the opening may be in the making.
+    fn remove_orphans(&self) -> Result<()> {
+        let names = self.disk.list(&self.dir).map_err(|e| Error::io("list", &self.dir, e))?;
+        let view = self.views.load();
+        let known: HashSet<FileId> = view.levels.files().map(|(_, file)| file.id()).collect();
+        let current = self.manifest.lock().current();
+        for name in names {
+            let old_table = sst::parse_file_name(&name)
+                .is_some_and(|id| id < self.first_new_file && !known.contains(&id));
+            let old_manifest = ManifestId::from_file_name(&name)
+                .is_some_and(|id| current.is_some_and(|current| id < current));
+            if old_table || old_manifest || name == CURRENT_TEMPORARY {
+                self.janitor.remove(self.dir.join(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Opening<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    cache: &'a Arc<BlockCache>,
+    read_mode: ReadMode,
+    recovery: Recovery,
+    janitor: &'a Arc<Janitor>,
+}
+
+impl Opening<'_> {
+    /// The first file id that was never used, not even for a file that a crash left behind.
+    fn next_file(&self, of_manifest: FileId) -> Result<FileId> {
+        let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
+        let taken = names.iter().filter_map(|n| sst::parse_file_name(n)).max();
+        let after = taken.map_or(of_manifest, |id| FileId::new(id.get().saturating_add(1)));
+        Ok(of_manifest.max(after))
+    }
+
+    fn levels(&self, inventory: Inventory, set_aside: &mut Vec<SetAside>) -> Result<LevelState> {
+        let mut files = Vec::with_capacity(inventory.files.len());
+        for record in inventory.files.into_values() {
+            let path = self.dir.join(sst::file_name(record.meta.id));
+            match self.open_file(&record, &path) {
+                Ok(file) => files.push((record.level, Arc::new(file))),
+                Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
+                    set_aside.push(self.set_aside(&record, &path, *corruption));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let tombstones = RangeTombstones::new(inventory.tombstones.into_iter().collect());
+        Ok(assemble(files, tombstones, inventory.flushed, inventory.log_start))
+    }
+
+    fn open_file(&self, record: &FileRecord, path: &Path) -> Result<TableFile> {
+        let cache = Arc::clone(self.cache);
+        let opened = Reader::open(self.disk, path, &record.meta, cache, self.read_mode);
+        let reader = opened.map_err(|error| missing(error, record, path))?;
+        if self.recovery == Recovery::Salvage {
+            reader.verify()?;
+        }
+        let janitor = Arc::clone(self.janitor);
+        Ok(TableFile::new(record.meta.clone(), reader, record.gc_bound, path.to_owned(), janitor))
+    }
+
+    /// Renames a damaged file out of the way, and says what was in it.
+    fn set_aside(&self, record: &FileRecord, path: &Path, corruption: Corruption) -> SetAside {
+        let aside = path.with_extension("damaged");
+        let renamed = match self.disk.rename(path, &aside) {
+            Ok(()) => Some(aside),
+            Err(error) => {
+                tracing::warn!(?path, %error, "a damaged file keeps its name");
+                None
+            }
+        };
+        let FileMeta { entries, ref smallest, ref largest, .. } = record.meta;
+        tracing::error!(%corruption, entries, ?smallest, ?largest, "set a damaged file aside");
+        let range = Some((smallest.clone(), largest.clone()));
+        SetAside { corruption, renamed, range, entries }
+    }
+}
+
+impl SetAside {
+    fn manifest(corruption: Corruption) -> Self {
+        Self { corruption, renamed: None, range: None, entries: 0 }
+    }
+}
+
+/// A file that the manifest names and that is not there is damage.
+fn missing(error: Error, record: &FileRecord, path: &Path) -> Error {
+    match error {
+        Error::Io(io) if io.source.kind() == io::ErrorKind::NotFound => {
+            let expected = format!("a table file of {} bytes", record.meta.bytes);
+            Damage::new(0, expected, "no file").in_file(path, 0)
+        }
+        error => error,
+    }
+}

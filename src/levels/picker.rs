@@ -1,0 +1,303 @@
+//! What to compact next: a pure function of the state, of what is running, and of what readers
+//! still look at.
+//!
+//! In this order:
+//! 1. files that a range tombstone covers whole are dropped without being read (R-E17, R-E19);
+//! 2. the level that is most over its target gives files to the next one. From level 0 all files
+//!    go together; from the others, the file that has the least to rewrite below it for what it
+//!    brings, where tombstones count for what they will remove;
+//! 3. with every level within its target: files that hold much that no reader sees any more
+//!    (tombstones, older versions, what range tombstones cover) are rewritten, so that space
+//!    comes back without a manual step.
+//!
+//! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
+//! Step 3 ends: what it rewrites in place has nothing left of the kind it was rewritten for, and
+//! what it pushes down gets deeper.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::compaction::Inputs;
+use super::file::TableFile;
+use super::gc;
+use super::output::FIRST_COMPRESSED;
+use super::snapshots::Horizon;
+use super::state::{Level, LevelState, is_pending, overlapping};
+use crate::options::Sizing;
+use crate::sst::FileId;
+use crate::version::Version;
+
+/// So many files in level 0 are compacted into level 1: every read looks into each of them.
+pub(super) const LEVEL_0_TRIGGER: usize = 4;
+/// Most files of level 0 in one compaction, which is one thread's work for its time.
+const LEVEL_0_MOST: usize = 24;
+/// Each level is this much larger than the one above.
+const FANOUT: u64 = 10;
+/// A file is worth rewriting for what it holds in vain once that is one in so many entries.
+const GARBAGE_SHARE: u64 = 4;
+/// How many files of a level are tried until one is found that nothing else is working on.
+const TRIES: usize = 32;
+
+/// Something to do to the files.
+#[derive(Clone)]
+pub(super) enum Task {
+    /// Rewrite files to a level.
+    Rewrite(Inputs),
+    /// Make files part of another level as they are.
+    Move(Inputs),
+    /// Remove files of which no reader sees anything.
+    Drop(Vec<(Level, Arc<TableFile>)>),
+}
+
+/// What a running task works on.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    levels: (Level, Level),
+    first: Box<[u8]>,
+    last: Box<[u8]>,
+    files: Vec<FileId>,
+}
+
+impl Task {
+    /// What nobody else may touch meanwhile; one claim for each range of keys.
+    pub(super) fn claims(&self) -> Vec<Claim> {
+        match self {
+            Self::Rewrite(inputs) | Self::Move(inputs) => claim(inputs).into_iter().collect(),
+            Self::Drop(files) => {
+                files.iter().map(|(level, file)| claim_file(*level, file)).collect()
+            }
+        }
+    }
+}
+
+fn claim(inputs: &Inputs) -> Option<Claim> {
+    let first = inputs.all().map(|f| &f.meta.smallest).min()?.clone();
+    let last = inputs.all().map(|f| &f.meta.largest).max()?.clone();
+    let top = inputs.files.first().map_or(inputs.output, |(level, _)| *level);
+    Some(Claim { levels: (top, inputs.output), first, last, files: inputs.ids() })
+}
+
+fn claim_file(level: Level, file: &TableFile) -> Claim {
+    Claim {
+        levels: (level, level),
+        first: file.meta.smallest.clone(),
+        last: file.meta.largest.clone(),
+        files: vec![file.id()],
+    }
+}
+
+impl Claim {
+    fn conflicts(&self, other: &Self) -> bool {
+        self.levels.0 <= other.levels.1
+            && other.levels.0 <= self.levels.1
+            && self.first <= other.last
+            && other.first <= self.last
+    }
+}
+
+/// What level `level` may hold; without limit in the last one, and level 0 counts files.
+fn target(sizing: &Sizing, level: Level) -> u64 {
+    let factor = FANOUT.saturating_pow(u32::from(level.get()).saturating_sub(1));
+    sizing.level_base_bytes.saturating_mul(factor)
+}
+
+/// Bytes to rewrite before every level is within its target.
+pub(super) fn debt(state: &LevelState, sizing: &Sizing) -> u64 {
+    let level_0 = match state.level(Level::ZERO).len() {
+        0..LEVEL_0_TRIGGER => 0,
+        _ => state.bytes(Level::ZERO),
+    };
+    let inner = Level::all().filter(|&level| level > Level::ZERO && level < Level::LAST);
+    inner.fold(level_0, |sum, level| sum + state.bytes(level).saturating_sub(target(sizing, level)))
+}
+
+/// Everything the choice depends on.
+pub(super) struct Picker<'a> {
+    pub(super) state: &'a LevelState,
+    pub(super) horizon: &'a Horizon,
+    pub(super) sizing: &'a Sizing,
+    /// Whether deep levels are compressed.
+    pub(super) compresses: bool,
+    pub(super) running: Vec<&'a Claim>,
+    /// Files that turned out to be damaged.
+    pub(super) avoid: &'a HashSet<FileId>,
+}
+
+impl Picker<'_> {
+    pub(super) fn pick(&self) -> Option<Task> {
+        self.covered().or_else(|| self.over_target()).or_else(|| self.reclaim())
+    }
+
+    fn is_free(&self, file: &TableFile) -> bool {
+        let id = file.id();
+        !self.avoid.contains(&id) && !self.running.iter().any(|claim| claim.files.contains(&id))
+    }
+
+    /// The inputs, if nothing else is working there.
+    fn free(&self, inputs: Inputs) -> Option<Inputs> {
+        let claim = claim(&inputs)?;
+        let free = inputs.all().all(|file| self.is_free(file))
+            && !self.running.iter().any(|other| other.conflicts(&claim));
+        free.then_some(inputs)
+    }
+
+    /// Files whose every entry a range tombstone deletes, for every reader there is.
+    fn covered(&self) -> Option<Task> {
+        let bound = gc::bound(self.horizon, self.state.flushed);
+        if self.state.range_tombstones.iter().all(|t| t.version > bound) {
+            return None;
+        }
+        let is_covered = |file: &TableFile| {
+            let meta = &file.meta;
+            let tombstones = &self.state.range_tombstones;
+            tombstones.covers_all(&meta.smallest, &meta.largest, meta.max_version, bound)
+        };
+        let files = self.state.files().filter(|(_, file)| is_covered(file) && self.is_free(file));
+        let files: Vec<_> = files.map(|(level, file)| (level, Arc::clone(file))).collect();
+        (!files.is_empty()).then_some(Task::Drop(files))
+    }
+
+    fn over_target(&self) -> Option<Task> {
+        let mut scores: Vec<(f64, Level)> = Level::all()
+            .filter(|&level| level < Level::LAST)
+            .map(|level| (self.score(level), level))
+            .filter(|(score, _)| *score >= 1.0)
+            .collect();
+        scores.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut reserved = None;
+        for (_, level) in scores {
+            // What is most urgent waits for a level to be free: nothing new begins there.
+            if reserved == Some(level) {
+                continue;
+            }
+            let task =
+                if level == Level::ZERO { self.from_level_0() } else { self.from_level(level) };
+            if task.is_some() {
+                return task;
+            }
+            reserved = reserved.or(Some(level.below()));
+        }
+        None
+    }
+
+    /// How full a level is, but for what is leaving it already; 1 is its target.
+    fn score(&self, level: Level) -> f64 {
+        let files = self.state.level(level).iter().filter(|file| self.is_free(file));
+        if level == Level::ZERO {
+            return files.count() as f64 / LEVEL_0_TRIGGER as f64;
+        }
+        let bytes: u64 = files.map(|file| file.meta.bytes).sum();
+        bytes as f64 / target(self.sizing, level) as f64
+    }
+
+    /// The oldest file moves if nothing is in its way; otherwise the older files go together.
+    fn from_level_0(&self) -> Option<Task> {
+        let files: Vec<_> =
+            self.state.level(Level::ZERO).iter().filter(|f| self.is_free(f)).cloned().collect();
+        let oldest = files.last()?;
+        let alone = self.descend(Level::ZERO, vec![Arc::clone(oldest)])?;
+        if alone.files.len() == 1 && !is_garbage(oldest) {
+            if let Some(inputs) = self.free(alone) {
+                return Some(Task::Move(inputs));
+            }
+        }
+        let older = files.len().saturating_sub(LEVEL_0_MOST);
+        let together = files.get(older..).unwrap_or_default().to_vec();
+        self.free(self.descend(Level::ZERO, together)?).map(Task::Rewrite)
+    }
+
+    fn from_level(&self, level: Level) -> Option<Task> {
+        let run = self.state.level(level);
+        let below = self.state.level(level.below());
+        let mut candidates: Vec<(f64, &Arc<TableFile>)> = run
+            .iter()
+            .filter(|file| self.is_free(file))
+            .map(|file| (price(file, below), file))
+            .collect();
+        candidates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        candidates.into_iter().take(TRIES).find_map(|(_, file)| self.push_down(level, file))
+    }
+
+    /// One file of a level other than 0, to the next level.
+    fn push_down(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
+        let inputs = self.free(self.descend(level, vec![Arc::clone(file)])?)?;
+        let begins_compressed = level.get() + 1 == FIRST_COMPRESSED && self.compresses;
+        let moves = inputs.files.len() == 1 && !begins_compressed && !is_garbage(file);
+        Some(if moves { Task::Move(inputs) } else { Task::Rewrite(inputs) })
+    }
+
+    /// Files of a level with all they overlap in the next.
+    fn descend(&self, level: Level, files: Vec<Arc<TableFile>>) -> Option<Inputs> {
+        let first = files.iter().map(|f| &f.meta.smallest).min()?;
+        let last = files.iter().map(|f| &f.meta.largest).max()?;
+        let output = level.below();
+        let below = self.state.overlapping(output, first, last).to_vec();
+        let mut inputs = vec![(level, files)];
+        if !below.is_empty() {
+            inputs.push((output, below));
+        }
+        Some(Inputs { files: inputs, output })
+    }
+
+    /// A file that holds much in vain, with every level within its target.
+    fn reclaim(&self) -> Option<Task> {
+        let bound = gc::bound(self.horizon, self.state.flushed);
+        let files = || self.state.files().filter(|(_, file)| self.is_free(file));
+        files()
+            .find_map(|(level, file)| self.reclaim_garbage(level, file))
+            .or_else(|| files().find_map(|(level, file)| self.reclaim_covered(level, file, bound)))
+    }
+
+    fn reclaim_garbage(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
+        if !is_garbage(file) || file.meta.max_version > self.horizon.oldest() {
+            return None;
+        }
+        let hides_something = file.meta.tombstones > 0
+            && self.state.any_overlap(
+                Level::all().filter(|&below| below > level),
+                &file.meta.smallest,
+                &file.meta.largest,
+            );
+        match level {
+            Level::ZERO => self.from_level_0(),
+            _ if hides_something => self.push_down(level, file),
+            _ => self.in_place(level, file),
+        }
+    }
+
+    fn reclaim_covered(&self, level: Level, file: &Arc<TableFile>, bound: Version) -> Option<Task> {
+        let mut tombstones = self.state.range_tombstones.iter();
+        let pending = tombstones.any(|t| t.version <= bound && is_pending(file, t));
+        pending.then(|| self.in_place(level, file)).flatten()
+    }
+
+    fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
+        let files = vec![(level, vec![Arc::clone(file)])];
+        self.free(Inputs { files, output: level }).map(Task::Rewrite)
+    }
+}
+
+/// Whether a good part of the entries are tombstones or hidden by newer ones in the same file.
+fn is_garbage(file: &TableFile) -> bool {
+    let meta = &file.meta;
+    let garbage = meta.tombstones + (meta.entries - meta.keys);
+    garbage.saturating_mul(GARBAGE_SHARE) >= meta.entries
+}
+
+/// Bytes to rewrite for each byte that leaves the level; a tombstone counts as leaving twice more.
+fn price(file: &TableFile, below: &[Arc<TableFile>]) -> f64 {
+    let meta = &file.meta;
+    let below = overlapping(below, &meta.smallest, &meta.largest);
+    let rewritten = meta.bytes + below.iter().map(|f| f.meta.bytes).sum::<u64>();
+    let tombstones = meta.tombstones as f64 / meta.entries.max(1) as f64;
+    rewritten as f64 / (meta.bytes.max(1) as f64 * (1.0 + 2.0 * tombstones))
+}
+
+/// All files, to the deepest level that holds any.
+pub(super) fn everything(state: &LevelState) -> Option<Task> {
+    let files = Level::all().map(|level| (level, state.level(level).to_vec()));
+    let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
+    let (deepest, _) = files.last()?;
+    let output = (*deepest).max(Level::ONE);
+    Some(Task::Rewrite(Inputs { files, output }))
+}

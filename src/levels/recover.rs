@@ -1,0 +1,272 @@
+//! Reads `CURRENT` and the manifest it names back into an [`Inventory`].
+//!
+//! Invariant: nothing is believed before its checksum holds, and a strict recovery returns either
+//! the state of the last acknowledged edit (or of the one that was under way) or an error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::edit::{EDIT_FORMAT, Edit, EditError, Inventory};
+use super::manifest::{
+    CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, FORMAT, HEADER_BYTES, MANIFEST_MAGIC, ManifestId,
+    RECORD_HEADER_BYTES, record_crc,
+};
+use crate::env::Disk;
+use crate::error::{Corruption, Damage, Error, Result};
+use crate::options::Recovery;
+use crate::sst;
+
+/// What the manifest of a database says.
+pub(crate) struct Recovered {
+    pub(crate) inventory: Inventory,
+    /// The newest manifest there is.
+    pub(crate) newest: ManifestId,
+    /// Under salvage: what could not be read.
+    pub(crate) lost: Vec<Corruption>,
+}
+
+impl Recovered {
+    /// For a directory that holds no database yet.
+    pub(crate) fn nothing() -> Self {
+        Self { inventory: Inventory::new(), newest: ManifestId::NONE, lost: Vec::new() }
+    }
+}
+
+/// Reads the manifest of the database in `dir`; `None` if there is no database yet: a directory
+/// without `CURRENT` and without table files never had an edit acknowledged.
+pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Option<Recovered>> {
+    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let newest = newest_manifest(&names);
+    let id = match read_current(disk, &dir.join(CURRENT)) {
+        Ok(Some(id)) => id,
+        Ok(None) if !names.iter().any(|n| sst::parse_file_name(n).is_some()) => return Ok(None),
+        Ok(None) => {
+            let missing = Damage::new(0, "the name of the manifest", "no file");
+            return salvage(disk, dir, &names, missing.in_file(&dir.join(CURRENT), 0), mode);
+        }
+        Err(error) => return salvage(disk, dir, &names, error, mode),
+    };
+    match read_manifest(disk, dir, id, mode) {
+        Ok((inventory, lost)) => Ok(Some(Recovered {
+            inventory,
+            newest: newest.max(id),
+            lost: lost.into_iter().collect(),
+        })),
+        Err(error) => salvage(disk, dir, &names, error, mode),
+    }
+}
+
+fn newest_manifest(names: &[String]) -> ManifestId {
+    names.iter().filter_map(|n| ManifestId::from_file_name(n)).max().unwrap_or(ManifestId::NONE)
+}
+
+/// Under salvage, the newest manifest that can be read at all replaces the one that cannot.
+fn salvage(
+    disk: &dyn Disk,
+    dir: &Path,
+    names: &[String],
+    error: Error,
+    mode: Recovery,
+) -> Result<Option<Recovered>> {
+    let corruption = match error {
+        Error::Corruption(corruption) if mode == Recovery::Salvage => *corruption,
+        error => return Err(error),
+    };
+    let mut ids: Vec<_> = names.iter().filter_map(|n| ManifestId::from_file_name(n)).collect();
+    ids.sort_by(|a, b| b.cmp(a));
+    let newest = newest_manifest(names);
+    for id in ids {
+        if let Ok((inventory, also_lost)) = read_manifest(disk, dir, id, mode) {
+            let lost = std::iter::once(corruption).chain(also_lost).collect();
+            return Ok(Some(Recovered { inventory, newest, lost }));
+        }
+    }
+    let inventory = Inventory::new();
+    Ok(Some(Recovered { inventory, newest, lost: vec![corruption] }))
+}
+
+/// The whole content of a file; `None` if there is none.
+fn read_file(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
+    let file = match disk.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("open", path, error)),
+    };
+    let len = file.len().map_err(|e| Error::io("measure", path, e))?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", path, e))?;
+    Ok(Some(bytes))
+}
+
+fn read_current(disk: &dyn Disk, path: &Path) -> Result<Option<ManifestId>> {
+    let Some(bytes) = read_file(disk, path)? else { return Ok(None) };
+    let number = read_header(&bytes, CURRENT_MAGIC, path)?;
+    if bytes.len() > HEADER_BYTES {
+        let found = format!("{} bytes", bytes.len());
+        return Err(Damage::new(HEADER_BYTES as u64, "the end of the file", found).in_file(path, 0));
+    }
+    Ok(Some(ManifestId(number)))
+}
+
+/// Checks a header; returns the number in it.
+fn read_header(bytes: &[u8], magic: [u8; 8], path: &Path) -> Result<u64> {
+    let damage = |expected: &'static str, found: String| {
+        Err(Damage::new(0, expected, found).in_file(path, 0))
+    };
+    let header = bytes.first_chunk::<HEADER_BYTES>();
+    let Some((fields, crc)) = header.and_then(|h| h.split_last_chunk::<4>()) else {
+        return damage("a header of 24 bytes", format!("{} bytes", bytes.len()));
+    };
+    if crc32fast::hash(fields) != u32::from_le_bytes(*crc) {
+        return damage("a header with a valid checksum", "another checksum".to_owned());
+    }
+    let Some((found_magic, rest)) = fields.split_first_chunk::<8>() else {
+        return damage("a magic number", "none".to_owned());
+    };
+    if *found_magic != magic {
+        return damage("the magic number of this kind of file", format!("{found_magic:02x?}"));
+    }
+    let (format, number) = rest.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
+    let format = u32::from_le_bytes(*format);
+    if format > FORMAT {
+        return Err(Error::UnsupportedFormat {
+            file: path.into(),
+            found: format,
+            supported: FORMAT,
+        });
+    }
+    match number.first_chunk::<8>() {
+        Some(number) if format == FORMAT => Ok(u64::from_le_bytes(*number)),
+        _ => damage("a format of 1 or more", format.to_string()),
+    }
+}
+
+/// Reads a manifest to its end; under salvage, up to the first damage.
+fn read_manifest(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: ManifestId,
+    mode: Recovery,
+) -> Result<(Inventory, Option<Corruption>)> {
+    let path = dir.join(id.file_name());
+    let Some(bytes) = read_file(disk, &path)? else {
+        return Err(Damage::new(0, "the manifest that CURRENT names", "no file").in_file(&path, 0));
+    };
+    let number = read_header(&bytes, MANIFEST_MAGIC, &path)?;
+    if number != id.0 {
+        let found = format!("number {number}");
+        return Err(Damage::new(12, "the number in the file's name", found).in_file(&path, 0));
+    }
+    let mut reading = Reading { path, id, bytes: &bytes, at: HEADER_BYTES, ordinal: 0 };
+    let mut inventory = Inventory::new();
+    loop {
+        let before = inventory.clone_if(mode == Recovery::Salvage);
+        match reading.next(&mut inventory) {
+            Ok(true) => {}
+            Ok(false) => {
+                let checked = inventory.check();
+                checked.map_err(|damage| damage.in_file(&reading.path, HEADER_BYTES as u64))?;
+                return Ok((inventory, None));
+            }
+            Err(Error::Corruption(corruption)) if reading.ordinal > 0 => match before {
+                Some(before) => return Ok((before, Some(*corruption))),
+                None => return Err(Error::Corruption(corruption)),
+            },
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Inventory {
+    fn clone_if(&self, wanted: bool) -> Option<Self> {
+        wanted.then(|| self.clone())
+    }
+}
+
+struct Reading<'a> {
+    path: PathBuf,
+    id: ManifestId,
+    bytes: &'a [u8],
+    at: usize,
+    ordinal: u64,
+}
+
+impl Reading<'_> {
+    /// Applies the next record; `false` at the end, torn or clean.
+    fn next(&mut self, inventory: &mut Inventory) -> Result<bool> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let Some(payload) = valid_record(self.id, rest, |ordinal| ordinal == self.ordinal) else {
+            return self.end(rest).map(|()| false);
+        };
+        let base = (self.at + RECORD_HEADER_BYTES) as u64;
+        let edit = match Edit::decode(payload) {
+            Ok(edit) => edit,
+            Err(EditError::Damage(damage)) => return Err(damage.in_file(&self.path, base)),
+            Err(EditError::Format(found)) => {
+                return Err(Error::UnsupportedFormat {
+                    file: self.path.as_path().into(),
+                    found: u32::from(found),
+                    supported: u32::from(EDIT_FORMAT),
+                });
+            }
+        };
+        inventory.apply(edit).map_err(|damage| damage.in_file(&self.path, base))?;
+        self.at += RECORD_HEADER_BYTES + payload.len();
+        self.ordinal += 1;
+        Ok(true)
+    }
+
+    /// There is no valid record at `rest`: decides whether that is the end, or damage.
+    fn end(&self, rest: &[u8]) -> Result<()> {
+        let damage = |found: &'static str| {
+            Err(Damage::new(self.at as u64, "a record with a valid checksum", found)
+                .in_file(&self.path, 0))
+        };
+        if self.ordinal == 0 {
+            return damage("none, where the first one was synced before the file was used");
+        }
+        let ordinals = self.ordinal + 1..self.ordinal + 1 + rest.len() as u64;
+        let later = |at: usize| {
+            let rest = rest.get(at..).unwrap_or_default();
+            valid_record(self.id, rest, |ordinal| ordinals.contains(&ordinal)).is_some()
+        };
+        if (1..rest.len()).any(later) {
+            return damage("none, and a later record that was written only after it was synced");
+        }
+        if !rest.is_empty() {
+            tracing::warn!(file = ?self.path, offset = self.at, bytes = rest.len(), "trimmed a torn edit");
+        }
+        Ok(())
+    }
+}
+
+/// The payload of the record at the front of `bytes`, if there is a valid one with such an ordinal.
+fn valid_record(
+    manifest: ManifestId,
+    bytes: &[u8],
+    expected: impl FnOnce(u64) -> bool,
+) -> Option<&[u8]> {
+    let (crc, rest) = bytes.split_first_chunk::<4>()?;
+    let (len, after) = rest.split_first_chunk::<4>()?;
+    let (ordinal, after) = after.split_first_chunk::<8>()?;
+    let payload = after.get(..u32::from_le_bytes(*len) as usize)?;
+    if !expected(u64::from_le_bytes(*ordinal)) {
+        return None;
+    }
+    let covered = rest.get(..RECORD_HEADER_BYTES - 4 + payload.len())?;
+    (record_crc(manifest, covered) == u32::from_le_bytes(*crc)).then_some(payload)
+}
+
+/// Whether a file of this name may be found in a database's directory.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let log = |name: &str| {
+        name.strip_suffix(".log").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    name == CURRENT
+        || name == CURRENT_TEMPORARY
+        || ManifestId::from_file_name(name).is_some()
+        || sst::parse_file_name(name).is_some()
+        || log(name)
+        || name.ends_with(".tmp")
+        || name.ends_with(".damaged")
+}

@@ -1,0 +1,297 @@
+//! Background work: which flush and which compactions run when, and what happens if they fail.
+//!
+//! Invariant: every task that runs has its claims in the [`Schedule`] from before it was queued
+//! until its change is in place or abandoned, so that whoever picks the next one sees either the
+//! claim or the change. A failed task is tried again after a delay that grows from 100 ms to 10 s;
+//! meanwhile the database stays readable, and writers are held back by the debt that builds up.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::picker::{self, Claim, Picker, Task};
+use super::state::Change;
+use super::tree::Tree;
+use super::view::{Frozen, View};
+use crate::env::JobClass;
+use crate::error::{Error, Result};
+use crate::sst::FileId;
+use crate::version::Version;
+
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+
+/// The delay after so many failures in a row.
+fn retry_delay(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LAST_RETRY)
+}
+
+/// Failures of one kind of work in a row, and the newest cause.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u32,
+    cause: Option<Arc<str>>,
+}
+
+impl Failures {
+    fn add(&mut self, error: &Error) -> Duration {
+        self.count = self.count.saturating_add(1);
+        self.cause = Some(describe(error));
+        retry_delay(self.count)
+    }
+}
+
+/// An error with its causes, in one line.
+fn describe(error: &Error) -> Arc<str> {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text.into()
+}
+
+/// Which compactions run.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    running: Vec<(TaskId, Vec<Claim>)>,
+    last_id: u64,
+    /// Somebody compacts by hand: nothing new begins.
+    paused: u32,
+    /// A timer will begin again after a failure.
+    backing_off: bool,
+    /// Background work has begun.
+    started: bool,
+    flushing: Failures,
+    compacting: Failures,
+    /// Inputs of compactions that found damage: it will not heal.
+    avoid: HashSet<FileId>,
+    damage: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TaskId(u64);
+
+/// Takes a task's claims back when it has ended, however it ended.
+struct Claimed {
+    tree: Weak<Tree>,
+    id: TaskId,
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        if let Some(tree) = self.tree.upgrade() {
+            tree.schedule.lock().running.retain(|(id, _)| *id != self.id);
+            tree.task_ended.notify_all();
+        }
+    }
+}
+
+impl Tree {
+    /// Why background work fails at present, if it does.
+    pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
+        let schedule = self.schedule.lock();
+        let causes = [&schedule.flushing.cause, &schedule.compacting.cause, &schedule.damage];
+        causes.into_iter().flatten().next().cloned()
+    }
+
+    /// Lets background work begin.
+    pub(super) fn start_schedule(&self) {
+        self.schedule.lock().started = true;
+        self.schedule_compactions();
+        self.on_published();
+    }
+
+    /// Queues as many compactions as there is need and room for.
+    pub(super) fn schedule_compactions(&self) {
+        let mut schedule = self.schedule.lock();
+        while let Some((task, claimed)) = self.next_task(&mut schedule) {
+            let job = Box::new(move || {
+                if let Some(tree) = claimed.tree.upgrade() {
+                    tree.run_task(&task, claimed);
+                }
+            });
+            self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, job);
+        }
+    }
+
+    fn next_task(&self, schedule: &mut Schedule) -> Option<(Task, Claimed)> {
+        let busy = schedule.running.len() >= self.compaction_threads;
+        if busy || schedule.paused > 0 || schedule.backing_off || !schedule.started {
+            return None;
+        }
+        let horizon = self.snapshots.horizon();
+        let view = self.views.load();
+        let picker = Picker {
+            state: &view.levels,
+            horizon: &horizon,
+            sizing: &self.sizing,
+            compresses: self.zstd.is_some(),
+            running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
+            avoid: &schedule.avoid,
+        };
+        let task = picker.pick()?;
+        let claimed = self.claim(schedule, &task);
+        Some((task, claimed))
+    }
+
+    fn claim(&self, schedule: &mut Schedule, task: &Task) -> Claimed {
+        schedule.last_id += 1;
+        let id = TaskId(schedule.last_id);
+        schedule.running.push((id, task.claims()));
+        Claimed { tree: Weak::clone(&self.this), id }
+    }
+
+    fn run_task(&self, task: &Task, claimed: Claimed) {
+        let done = self.execute(task);
+        drop(claimed);
+        match done {
+            Ok(()) => self.schedule.lock().compacting = Failures::default(),
+            Err(error) => self.compaction_failed(task, &error),
+        }
+        self.schedule_compactions();
+    }
+
+    fn execute(&self, task: &Task) -> Result<()> {
+        match task {
+            Task::Rewrite(inputs) => self.compact(inputs),
+            Task::Move(inputs) => {
+                let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
+                self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
+                self.metrics.files_moved.add(inputs.all().count() as u64);
+                Ok(())
+            }
+            Task::Drop(files) => {
+                let removed: Vec<FileId> = files.iter().map(|(_, file)| file.id()).collect();
+                let count = removed.len() as u64;
+                self.install(Change { removed, ..Change::default() })?;
+                self.metrics.files_dropped_unread.add(count);
+                tracing::debug!(files = count, "dropped files that are deleted whole");
+                Ok(())
+            }
+        }
+    }
+
+    fn compaction_failed(&self, task: &Task, error: &Error) {
+        self.metrics.background_failures.add(1);
+        tracing::error!(%error, "a compaction failed");
+        let mut schedule = self.schedule.lock();
+        if let (Error::Corruption(_), Task::Rewrite(inputs)) = (error, task) {
+            schedule.avoid.extend(inputs.ids());
+            schedule.damage = Some(describe(error));
+            return;
+        }
+        let delay = schedule.compacting.add(error);
+        if std::mem::replace(&mut schedule.backing_off, true) {
+            return;
+        }
+        drop(schedule);
+        let this = Weak::clone(&self.this);
+        let retry = Box::new(move || {
+            if let Some(tree) = this.upgrade() {
+                tree.schedule.lock().backing_off = false;
+                tree.schedule_compactions();
+            }
+        });
+        self.jobs.spawn_after(JobClass::Compaction, delay, retry);
+    }
+
+    /// Compacts everything that is flushed into one level, on this thread.
+    ///
+    /// # Errors
+    /// What reading, writing and the manifest report; the tree is then as it was.
+    pub(crate) fn compact_all(&self) -> Result<()> {
+        self.schedule.lock().paused += 1;
+        let done = self.wait_for_tasks().and_then(|()| {
+            let mut schedule = self.schedule.lock();
+            let state = Arc::clone(&self.views.load().levels);
+            let Some(task) = picker::everything(&state) else { return Ok(()) };
+            let claimed = self.claim(&mut schedule, &task);
+            drop(schedule);
+            let done = self.execute(&task);
+            drop(claimed);
+            done
+        });
+        self.schedule.lock().paused -= 1;
+        self.schedule_compactions();
+        done
+    }
+
+    /// Waits until no compaction runs.
+    fn wait_for_tasks(&self) -> Result<()> {
+        loop {
+            let mut schedule = self.schedule.lock();
+            if schedule.running.is_empty() {
+                return Ok(());
+            }
+            if !self.jobs.stepped() {
+                self.task_ended.wait(&mut schedule);
+                continue;
+            }
+            drop(schedule);
+            if !self.jobs.assist() {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    /// To be called after [`publish`](Tree::publish), when convenient: starts a flush if a frozen
+    /// memtable has become visible.
+    pub(crate) fn on_published(&self) {
+        let view = self.views.load();
+        if view.frozen.last().is_some_and(|oldest| oldest.last <= self.visible()) {
+            self.schedule_flush(Duration::ZERO);
+        }
+    }
+
+    fn schedule_flush(&self, delay: Duration) {
+        if self.flush_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let job = Box::new(move || {
+            if let Some(tree) = this.upgrade() {
+                // First, so that what becomes ready from here on queues another job.
+                tree.flush_queued.store(false, Ordering::Release);
+                tree.run_flush();
+            }
+        });
+        self.jobs.spawn_after(JobClass::Flush, delay, job);
+    }
+
+    fn run_flush(&self) {
+        if let Err(error) = self.flush_now() {
+            self.metrics.background_failures.add(1);
+            tracing::error!(%error, "a flush failed");
+            let delay = self.schedule.lock().flushing.add(&error);
+            self.schedule_flush(delay);
+        }
+    }
+
+    /// Flushes, on this thread, what is frozen and visible.
+    ///
+    /// # Errors
+    /// What writing and the manifest report; nothing is lost, and it is tried again.
+    pub(crate) fn flush_now(&self) -> Result<()> {
+        loop {
+            let flushing = self.flush_lock.lock();
+            let batch = ready_to_flush(&self.views.load(), self.visible());
+            let Some(newest) = batch.last() else { return Ok(()) };
+            let flushed = self.flush_batch(&batch, newest)?;
+            drop(flushing);
+            self.schedule.lock().flushing = Failures::default();
+            if let Some(hook) = self.on_flushed.get() {
+                hook(flushed);
+            }
+            self.schedule_compactions();
+        }
+    }
+}
+
+/// The frozen memtables all of whose commits are visible, oldest first.
+fn ready_to_flush(view: &View, visible: Version) -> Vec<Frozen> {
+    view.frozen.iter().rev().take_while(|f| f.last <= visible).cloned().collect()
+}
