@@ -1,5 +1,5 @@
-//! The arena: memory for nodes and records that is given out from many threads and returned as a
-//! whole when the arena is dropped.
+//! The arena: memory for leaves, records and inner nodes that is given out from many threads and
+//! returned as a whole when the arena is dropped.
 //!
 //! Invariant: a block that was given out overlaps no other, never moves, and stays until the
 //! arena is dropped. Threads are spread over shards, each with a chunk from which blocks are cut
@@ -17,8 +17,6 @@ use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
 
-/// Alignment of every block, and what their sizes are rounded up to.
-pub(super) const ALIGN: usize = 8;
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// A memtable of a few entries should be small, and one of many should not call the allocator
 /// often: chunks of a shard double from the first size to the last.
@@ -28,13 +26,14 @@ const LAST_CHUNK_BYTES: usize = 1 << 20;
 /// chunk that is given up for lack of room stays a small part of it.
 const LARGE_PART_OF_CHUNK: usize = 4;
 
-pub(super) struct Arena {
-    shards: [Shard; SHARDS],
+/// Gives out blocks whose addresses and sizes are multiples of `ALIGN`.
+pub(super) struct Arena<const ALIGN: usize> {
+    shards: [Shard<ALIGN>; SHARDS],
 }
 
 /// Padded so that threads of different shards do not share a cache line.
 #[repr(align(128))]
-struct Shard {
+struct Shard<const ALIGN: usize> {
     current: AtomicPtr<Chunk>,
     /// Bytes of all chunks but the current one.
     retired_bytes: AtomicUsize,
@@ -55,27 +54,24 @@ struct Chunk {
     capacity: usize,
 }
 
-const HEADER_BYTES: usize = size_of::<Chunk>().next_multiple_of(ALIGN);
-const _: () = assert!(align_of::<Chunk>() <= ALIGN);
-
 // SAFETY: a chunk is reached through `current` and `all` alone; its header is an atomic and a
 // number that never changes, and its blocks are handed to one caller each.
-unsafe impl Send for Arena {}
+unsafe impl<const ALIGN: usize> Send for Arena<ALIGN> {}
 // SAFETY: as above; `all` is behind a lock.
-unsafe impl Sync for Arena {}
+unsafe impl<const ALIGN: usize> Sync for Arena<ALIGN> {}
 
-impl Arena {
+impl<const ALIGN: usize> Arena<ALIGN> {
     pub(super) fn new() -> Self {
         Self { shards: std::array::from_fn(|_| Shard::new()) }
     }
 
-    /// A block of `bytes` bytes, aligned to [`ALIGN`], uninitialised, valid as long as the arena.
+    /// A block of `bytes` bytes, aligned to `ALIGN`, uninitialised, valid as long as the arena.
     pub(super) fn alloc(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN);
         let shard = self.shard();
         let current = shard.current.load(Ordering::Acquire);
         // SAFETY: chunks live as long as the arena.
-        match unsafe { current.as_ref() }.and_then(|_| cut(current, bytes)) {
+        match unsafe { current.as_ref() }.and_then(|_| cut::<ALIGN>(current, bytes)) {
             Some(block) => block,
             None => shard.alloc_slowly(bytes),
         }
@@ -86,7 +82,7 @@ impl Arena {
         self.shards.iter().map(Shard::bytes).sum()
     }
 
-    fn shard(&self) -> &Shard {
+    fn shard(&self) -> &Shard<ALIGN> {
         let slot = SLOT.with(Cell::get);
         self.shards.get(slot % SHARDS).unwrap_or(&self.shards[0])
     }
@@ -99,7 +95,7 @@ thread_local! {
     static SLOT: Cell<usize> = Cell::new(NEXT_SLOT.fetch_add(1, Ordering::Relaxed));
 }
 
-impl Shard {
+impl<const ALIGN: usize> Shard<ALIGN> {
     fn new() -> Self {
         Self {
             current: AtomicPtr::new(ptr::null_mut()),
@@ -120,32 +116,32 @@ impl Shard {
     fn alloc_slowly(&self, bytes: usize) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
         if bytes > chunks.next_bytes / LARGE_PART_OF_CHUNK {
-            let own = new_chunk(bytes, bytes);
+            let own = new_chunk::<ALIGN>(bytes, bytes);
             chunks.all.push(own);
             self.retired_bytes.fetch_add(bytes, Ordering::Relaxed);
-            return first_block(own);
+            return first_block::<ALIGN>(own);
         }
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: chunks live as long as the arena.
         if let Some(full) = unsafe { current.as_ref() } {
             // Another thread may have started this chunk while this one waited for the lock.
-            if let Some(block) = cut(current, bytes) {
+            if let Some(block) = cut::<ALIGN>(current, bytes) {
                 return block;
             }
             self.retired_bytes.fetch_add(full.capacity, Ordering::Relaxed);
         }
         let capacity = chunks.next_bytes;
         chunks.next_bytes = (capacity * 2).min(LAST_CHUNK_BYTES);
-        let next = new_chunk(capacity, bytes);
+        let next = new_chunk::<ALIGN>(capacity, bytes);
         chunks.all.push(next);
         self.current.store(next.as_ptr(), Ordering::Release);
-        first_block(next)
+        first_block::<ALIGN>(next)
     }
 }
 
 /// Cuts a block from a chunk that has room for it.
 #[inline]
-fn cut(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
+fn cut<const ALIGN: usize>(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: the caller has the pointer from its shard; chunks live as long as the arena.
     let header = unsafe { chunk.as_ref() }?;
     let start = header.used.fetch_add(bytes, Ordering::Relaxed);
@@ -153,22 +149,27 @@ fn cut(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
         return None;
     }
     // SAFETY: `start + bytes` is within the chunk's allocation, after its header.
-    NonNull::new(unsafe { chunk.cast::<u8>().add(HEADER_BYTES + start) })
+    NonNull::new(unsafe { chunk.cast::<u8>().add(header_bytes::<ALIGN>() + start) })
 }
 
-fn first_block(chunk: NonNull<Chunk>) -> NonNull<u8> {
+fn first_block<const ALIGN: usize>(chunk: NonNull<Chunk>) -> NonNull<u8> {
     // SAFETY: a chunk is at least its header and one block.
-    unsafe { chunk.cast::<u8>().add(HEADER_BYTES) }
+    unsafe { chunk.cast::<u8>().add(header_bytes::<ALIGN>()) }
 }
 
-fn chunk_layout(capacity: usize) -> Layout {
+const fn header_bytes<const ALIGN: usize>() -> usize {
+    const { assert!(align_of::<Chunk>() <= ALIGN && ALIGN.is_power_of_two()) };
+    size_of::<Chunk>().next_multiple_of(ALIGN)
+}
+
+fn chunk_layout<const ALIGN: usize>(capacity: usize) -> Layout {
     // SAFETY: the alignment is a power of two; a capacity is the length of a slice in memory and
     // a few words, or a constant, which rounded up is below `isize::MAX`.
-    unsafe { Layout::from_size_align_unchecked(HEADER_BYTES + capacity, ALIGN) }
+    unsafe { Layout::from_size_align_unchecked(header_bytes::<ALIGN>() + capacity, ALIGN) }
 }
 
-fn new_chunk(capacity: usize, used: usize) -> NonNull<Chunk> {
-    let layout = chunk_layout(capacity);
+fn new_chunk<const ALIGN: usize>(capacity: usize, used: usize) -> NonNull<Chunk> {
+    let layout = chunk_layout::<ALIGN>(capacity);
     // SAFETY: the layout's size is not zero.
     let memory = unsafe { alloc(layout) };
     let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else { handle_alloc_error(layout) };
@@ -177,14 +178,14 @@ fn new_chunk(capacity: usize, used: usize) -> NonNull<Chunk> {
     chunk
 }
 
-impl Drop for Arena {
+impl<const ALIGN: usize> Drop for Arena<ALIGN> {
     fn drop(&mut self) {
         for shard in &self.shards {
             for chunk in shard.chunks.lock().all.drain(..) {
                 // SAFETY: the chunk came from `new_chunk` with this layout; `&mut self` says that
                 // no block of it is borrowed any more.
                 unsafe {
-                    let layout = chunk_layout(chunk.as_ref().capacity);
+                    let layout = chunk_layout::<ALIGN>(chunk.as_ref().capacity);
                     chunk.drop_in_place();
                     dealloc(chunk.as_ptr().cast(), layout);
                 }
@@ -200,12 +201,12 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_and_do_not_overlap() {
-        let arena = Arena::new();
+        let arena = Arena::<8>::new();
         let mut blocks = Vec::new();
         for i in 0..5_000usize {
             let len = [1, 8, 33, 200, 3_000, 70_000][i % if i % 100 == 0 { 6 } else { 4 }];
             let block = arena.alloc(len);
-            assert_eq!(block.as_ptr() as usize % ALIGN, 0);
+            assert_eq!(block.as_ptr() as usize % 8, 0);
             // SAFETY: the block has that many bytes.
             unsafe { block.write_bytes(i as u8, len) };
             blocks.push((block, len, i as u8));
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn bytes_counts_large_blocks_exactly_and_small_ones_closely() {
-        let arena = Arena::new();
+        let arena = Arena::<8>::new();
         assert_eq!(arena.bytes(), 0);
         arena.alloc(1 << 20);
         assert_eq!(arena.bytes(), 1 << 20);
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn threads_get_blocks_of_their_own() {
-        let arena = Arena::new();
+        let arena = Arena::<8>::new();
         std::thread::scope(|scope| {
             for thread in 0..2 * SHARDS as u8 {
                 let arena = &arena;

@@ -1,48 +1,190 @@
 //! The cursor over a memtable.
 //!
-//! Invariant: while valid, it is on a record of a node, both of which stay as long as the
-//! memtable, so moving never fails and what it returns could outlive it.
+//! Invariant: while valid, it is on a record of a leaf, and `path` holds the inner nodes from the
+//! root to that leaf, with the branch taken in each.
+//!
+//! Nodes on the path may be replaced while the cursor is on them. They keep what they had, so the
+//! cursor meets every leaf that was there when it was positioned by a seek, in order and once, and
+//! may or may not meet what came later.
 
-use super::list::List;
-use super::node::{NodeRef, RecordRef};
+use std::cmp::Ordering;
+
+use super::inner::{Inner, common_len};
+use super::leaf::{LeafRef, RecordRef};
+use super::link::{Child, Link};
+use super::tree::Tree;
 use crate::entry::{Cursor, Kind};
 use crate::error::Result;
 use crate::version::Version;
 
 /// A [`Cursor`] over a memtable.
 pub(crate) struct MemtableCursor<'a> {
-    list: &'a List,
-    position: Option<(NodeRef<'a>, RecordRef<'a>)>,
+    tree: &'a Tree,
+    path: Vec<Step<'a>>,
+    position: Option<(LeafRef<'a>, RecordRef<'a>)>,
+}
+
+/// A node on the path, and which way it goes on.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    node: Inner<'a>,
+    branch: Branch,
+}
+
+#[derive(Clone, Copy)]
+enum Branch {
+    Terminal,
+    Byte(u8),
 }
 
 impl<'a> MemtableCursor<'a> {
-    pub(super) fn new(list: &'a List) -> Self {
-        Self { list, position: None }
+    pub(super) fn new(tree: &'a Tree) -> Self {
+        Self { tree, path: Vec::new(), position: None }
     }
 
-    fn be_at(&mut self, node: Option<NodeRef<'a>>) {
-        self.position = node.map(|node| (node, node.newest()));
+    fn be_at(&mut self, leaf: LeafRef<'a>) {
+        self.position = Some((leaf, leaf.newest()));
+    }
+
+    /// Makes the path that of `key`, as far as there are keys that begin as it does. If it ends at
+    /// something: that, and how all the keys in it compare to `key`. If not, `key` has a branch of
+    /// its own in the last node, where nothing is.
+    fn follow(&mut self, key: &[u8]) -> Option<(Link<'a>, Ordering)> {
+        self.path.clear();
+        self.position = None;
+        let mut link = self.tree.root()?;
+        let mut agreed = 0;
+        loop {
+            let node = match link.child() {
+                Child::Leaf(leaf) => {
+                    let common = common_len(leaf.key(), key, agreed);
+                    return Some((link, leaf.key().get(common..).cmp(&key.get(common..))));
+                }
+                Child::Inner(node) => node,
+            };
+            let depth = node.depth();
+            let common = node.agrees_to(key, agreed);
+            let Some(&byte) = key.get(depth).filter(|_| common == depth) else {
+                // The keys below part from `key` before the depth, or are longer than it.
+                let below = node.any_leaf()?.key();
+                let differ = below.get(common).cmp(&key.get(common));
+                let order = if common == depth { Ordering::Greater } else { differ };
+                return Some((link, order));
+            };
+            self.path.push(Step { node, branch: Branch::Byte(byte) });
+            link = node.slot(byte)?.load()?;
+            agreed = depth + 1;
+        }
+    }
+
+    /// Goes to the first leaf below a link.
+    fn descend_to_first(&mut self, mut link: Link<'a>) {
+        loop {
+            match link.child() {
+                Child::Leaf(leaf) => return self.be_at(leaf),
+                Child::Inner(node) => match first_branch(node) {
+                    Some((branch, next)) => {
+                        self.path.push(Step { node, branch });
+                        link = next;
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Goes to the last leaf below a link.
+    fn descend_to_last(&mut self, mut link: Link<'a>) {
+        loop {
+            match link.child() {
+                Child::Leaf(leaf) => return self.be_at(leaf),
+                Child::Inner(node) => match last_branch(node, 256) {
+                    Some((branch, next)) => {
+                        self.path.push(Step { node, branch });
+                        link = next;
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Goes to the first leaf right of the path.
+    fn advance(&mut self) {
+        self.position = None;
+        while let Some(step) = self.path.last_mut() {
+            let from = match step.branch {
+                Branch::Terminal => 0,
+                Branch::Byte(byte) => usize::from(byte) + 1,
+            };
+            if let Some((byte, slot)) = step.node.at_or_after(from)
+                && let Some(link) = slot.load()
+            {
+                step.branch = Branch::Byte(byte);
+                return self.descend_to_first(link);
+            }
+            self.path.pop();
+        }
+    }
+
+    /// Goes to the last leaf left of the path.
+    fn retreat(&mut self) {
+        self.position = None;
+        while let Some(step) = self.path.last_mut() {
+            if let Branch::Byte(byte) = step.branch
+                && let Some((branch, link)) = last_branch(step.node, usize::from(byte))
+            {
+                step.branch = branch;
+                return self.descend_to_last(link);
+            }
+            self.path.pop();
+        }
+    }
+}
+
+fn first_branch(node: Inner<'_>) -> Option<(Branch, Link<'_>)> {
+    if let Some(link) = node.terminal().load() {
+        return Some((Branch::Terminal, link));
+    }
+    let (byte, slot) = node.at_or_after(0)?;
+    Some((Branch::Byte(byte), slot.load()?))
+}
+
+/// The last branch with a byte before `end`; the terminal is before all.
+fn last_branch(node: Inner<'_>, end: usize) -> Option<(Branch, Link<'_>)> {
+    match node.before(end) {
+        Some((byte, slot)) => Some((Branch::Byte(byte), slot.load()?)),
+        None => Some((Branch::Terminal, node.terminal().load()?)),
     }
 }
 
 impl Cursor for MemtableCursor<'_> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.be_at(self.list.at_or_after(key));
+        match self.follow(key) {
+            Some((link, Ordering::Equal | Ordering::Greater)) => self.descend_to_first(link),
+            Some((_, Ordering::Less)) | None => self.advance(),
+        }
         Ok(())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.be_at(self.list.first());
-        Ok(())
+        self.seek(b"")
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.be_at(self.list.before(key));
+        match self.follow(key) {
+            Some((link, Ordering::Less)) => self.descend_to_last(link),
+            Some((_, Ordering::Equal | Ordering::Greater)) | None => self.retreat(),
+        }
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.be_at(self.list.last());
+        self.path.clear();
+        self.position = None;
+        if let Some(root) = self.tree.root() {
+            self.descend_to_last(root);
+        }
         Ok(())
     }
 
@@ -51,7 +193,7 @@ impl Cursor for MemtableCursor<'_> {
     }
 
     fn key(&self) -> &[u8] {
-        self.position.map_or(&[], |(node, _)| node.key())
+        self.position.map_or(&[], |(leaf, _)| leaf.key())
     }
 
     fn version(&self) -> Version {
@@ -67,24 +209,24 @@ impl Cursor for MemtableCursor<'_> {
     }
 
     fn next(&mut self) -> Result<()> {
-        let Some((node, record)) = self.position else { return Ok(()) };
+        let Some((leaf, record)) = self.position else { return Ok(()) };
         match record.older() {
-            Some(older) => self.position = Some((node, older)),
-            None => self.be_at(self.list.next(node)),
+            Some(older) => self.position = Some((leaf, older)),
+            None => self.advance(),
         }
         Ok(())
     }
 
     fn next_key(&mut self) -> Result<()> {
-        if let Some((node, _)) = self.position {
-            self.be_at(self.list.next(node));
+        if self.valid() {
+            self.advance();
         }
         Ok(())
     }
 
     fn previous_key(&mut self) -> Result<()> {
-        if let Some((node, _)) = self.position {
-            self.be_at(self.list.before(node.key()));
+        if self.valid() {
+            self.retreat();
         }
         Ok(())
     }

@@ -2,21 +2,29 @@
 //!
 //! Invariant: once `insert` has returned, every reader that starts finds the entry; nothing is
 //! changed or removed before the memtable is dropped, so what a reader borrows stays.
-//! May call entry, key, version, tombstone and error. The room's unsafe code is in `arena`, which
-//! gives out memory, and `node`, which writes and reads what lies in it.
+//! May call entry, key, version, tombstone and error.
+//!
+//! A [`tree`] finds and orders the leaves, one for each key; a [`leaf`] holds its key and its
+//! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`].
+//! The room's unsafe code is in `arena`, which gives out memory, and in `leaf` and `link`, which
+//! write and read what is in it.
 
 #![allow(dead_code)]
 
 mod arena;
-pub mod bench;
+pub(crate) mod bench;
 mod cursor;
-mod list;
+mod dense;
+mod inner;
+mod leaf;
+mod link;
 #[cfg(all(test, loom))]
 mod model;
-mod node;
+mod sparse;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,8 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::cursor::MemtableCursor;
-use self::list::List;
-use self::node::NewRecord;
+use self::leaf::NewRecord;
+use self::tree::Tree;
 use crate::entry::{Found, Kind};
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
@@ -41,7 +49,7 @@ impl Default for Memtable {
 
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {
-    list: List,
+    tree: Tree,
     entries: AtomicU64,
     /// Set before the first range tombstone is: most memtables never have one.
     any_range_tombstone: AtomicBool,
@@ -51,7 +59,7 @@ pub(crate) struct Memtable {
 impl Memtable {
     pub(crate) fn new() -> Self {
         Self {
-            list: List::new(),
+            tree: Tree::new(),
             entries: AtomicU64::new(0),
             any_range_tombstone: AtomicBool::new(false),
             range_tombstones: ArcSwap::default(),
@@ -76,27 +84,27 @@ impl Memtable {
                 let (start, end) = key.split_at_mut(prefix.len());
                 start.copy_from_slice(prefix);
                 end.copy_from_slice(suffix);
-                self.list.insert(key, new);
+                self.tree.insert(key, new);
             }
-            None => self.list.insert(&[prefix, suffix].concat(), new),
+            None => self.tree.insert(&[prefix, suffix].concat(), new),
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The newest entry of `key` at or before `at`.
     pub(crate) fn get(&self, key: &[u8], at: Version) -> Option<Found<'_>> {
-        Some(self.list.get(key)?.newest_at(at)?.found())
+        Some(self.tree.get(key)?.newest_at(at)?.found())
     }
 
     /// A cursor, not yet positioned. It sees every entry inserted before it was positioned, and
     /// perhaps some inserted later.
     pub(crate) fn cursor(&self) -> MemtableCursor<'_> {
-        MemtableCursor::new(&self.list)
+        MemtableCursor::new(&self.tree)
     }
 
     /// Memory in use for entries, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.list.arena().bytes()
+        self.tree.bytes()
     }
 
     /// Number of entries: versions, not keys.
@@ -109,6 +117,7 @@ impl Memtable {
         self.entries() == 0 && !self.has_range_tombstones()
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is kept; trying again takes clones")]
     pub(crate) fn add_range_tombstone(&self, tombstone: RangeTombstone) {
         self.any_range_tombstone.store(true, Ordering::Release);
         self.range_tombstones.rcu(|set| Arc::new(set.with(tombstone.clone())));

@@ -5,79 +5,129 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::list::List;
-use super::node::NewRecord;
-use crate::entry::Kind;
+use super::Memtable;
+use crate::entry::{Cursor, Kind};
 use crate::version::Version;
 
-fn new_record(version: u64, value: &[u8]) -> NewRecord<'_> {
-    NewRecord { version: Version::from_ticks(version), kind: Kind::Put, value }
+fn put(memtable: &Memtable, key: &[u8], version: u64) {
+    memtable.insert(key, b"", Version::from_ticks(version), Kind::Put, key);
 }
 
-fn values(list: &List) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Keys and newest versions, after a check that the values are whole.
+fn all(memtable: &Memtable) -> Vec<(Vec<u8>, u64)> {
     let mut found = Vec::new();
-    let mut node = list.first();
-    while let Some(here) = node {
-        found.push((here.key().to_vec(), here.newest().value().to_vec()));
-        node = list.next(here);
+    let mut cursor = memtable.cursor();
+    cursor.seek_to_first().unwrap();
+    while cursor.valid() {
+        assert_eq!(cursor.key(), cursor.value());
+        found.push((cursor.key().to_vec(), cursor.version().ticks()));
+        cursor.next_key().unwrap();
     }
     found
 }
 
-fn explore(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(check);
+fn rows(expected: &[(&[u8], u64)]) -> Vec<(Vec<u8>, u64)> {
+    expected.iter().map(|(key, version)| (key.to_vec(), *version)).collect()
 }
 
-#[test]
-fn loom_two_inserts_at_one_place_are_both_linked() {
-    explore(|| {
-        let list = Arc::new(List::new());
-        let other = Arc::clone(&list);
-        let writer = thread::spawn(move || other.insert(b"b", new_record(1, b"1")));
-        list.insert(b"a", new_record(2, b"2"));
+/// Inserts from two threads into a memtable with `before` in it; afterwards all are there.
+fn two_writers(
+    before: &'static [(&'static [u8], u64)],
+    here: (&'static [u8], u64),
+    there: (&'static [u8], u64),
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let memtable = Arc::new(Memtable::new());
+        for (key, version) in before {
+            put(&memtable, key, *version);
+        }
+        let other = Arc::clone(&memtable);
+        let writer = thread::spawn(move || put(&other, there.0, there.1));
+        put(&memtable, here.0, here.1);
+        assert_eq!(memtable.get(here.0, Version::MAX).unwrap().value, here.0);
         writer.join().unwrap();
-        let expected = [(b"a".to_vec(), b"2".to_vec()), (b"b".to_vec(), b"1".to_vec())];
-        assert_eq!(values(&list), expected);
+        let mut expected = rows(before);
+        expected.extend(rows(&[here, there]));
+        expected.sort();
+        assert_eq!(all(&memtable), expected);
     });
 }
 
 #[test]
-fn loom_a_reader_sees_whole_nodes_in_order() {
-    explore(|| {
-        let list = Arc::new(List::new());
-        list.insert(b"b", new_record(1, b"1"));
-        let other = Arc::clone(&list);
+fn loom_two_writers_of_the_first_keys() {
+    two_writers(&[], (b"a", 1), (b"b", 2));
+}
+
+#[test]
+fn loom_two_writers_split_one_edge() {
+    two_writers(&[(b"abc", 1)], (b"abd", 2), (b"b", 3));
+}
+
+#[test]
+fn loom_two_writers_add_to_one_node() {
+    two_writers(&[(b"a", 1), (b"b", 2)], (b"c", 3), (b"d", 4));
+}
+
+#[test]
+fn loom_a_node_grows_while_another_writer_adds_to_it() {
+    two_writers(&[(b"a", 1), (b"b", 2), (b"c", 3), (b"d", 4)], (b"e", 5), (b"f", 6));
+}
+
+#[test]
+fn loom_a_node_grows_while_another_writer_splits_below_it() {
+    two_writers(&[(b"a", 1), (b"b", 2), (b"c", 3), (b"d", 4)], (b"e", 5), (b"aa", 6));
+}
+
+#[test]
+fn loom_a_reader_sees_whole_entries_in_order() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let memtable = Arc::new(Memtable::new());
+        put(&memtable, b"b", 1);
+        put(&memtable, b"d", 2);
+        let other = Arc::clone(&memtable);
         let writer = thread::spawn(move || {
-            other.insert(b"a", new_record(2, b"2"));
-            other.insert(b"b", new_record(3, b"3"));
+            put(&other, b"c", 3);
+            put(&other, b"d", 4);
         });
-        let seen = values(&list);
-        let (b, before) = seen.split_last().unwrap();
-        assert!(b.0 == b"b" && (b.1 == b"1" || b.1 == b"3"));
-        assert!(before.is_empty() || before == [(b"a".to_vec(), b"2".to_vec())]);
-        if b.1 == b"3" {
-            assert!(list.get(b"a").is_some());
+        let seen = all(&memtable);
+        let states: [&[(&[u8], u64)]; 4] = [
+            &[(b"b", 1), (b"d", 2)],
+            &[(b"b", 1), (b"c", 3), (b"d", 2)],
+            &[(b"b", 1), (b"c", 3), (b"d", 4)],
+            // The scan passed the place of "c" before it was there.
+            &[(b"b", 1), (b"d", 4)],
+        ];
+        assert!(states.iter().any(|state| rows(state) == seen), "{seen:?}");
+        if memtable.get(b"d", Version::MAX).unwrap().version == Version::from_ticks(4) {
+            assert!(memtable.get(b"c", Version::MAX).is_some());
         }
         writer.join().unwrap();
     });
 }
 
 #[test]
-fn loom_two_pushes_on_one_node_are_both_in_the_chain() {
-    explore(|| {
-        let list = Arc::new(List::new());
-        let other = Arc::clone(&list);
-        let writer = thread::spawn(move || other.insert(b"a", new_record(1, b"1")));
-        list.insert(b"a", new_record(2, b"2"));
+fn loom_two_pushes_on_one_leaf_are_both_in_the_chain() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let memtable = Arc::new(Memtable::new());
+        put(&memtable, b"a", 1);
+        let other = Arc::clone(&memtable);
+        let writer = thread::spawn(move || put(&other, b"a", 2));
+        put(&memtable, b"a", 3);
         writer.join().unwrap();
-        let node = list.get(b"a").unwrap();
-        assert!(list.next(node).is_none());
-        let newest = node.newest();
-        let older = newest.older().unwrap();
-        let mut versions = [newest.version().ticks(), older.version().ticks()];
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_first().unwrap();
+        let mut versions = Vec::new();
+        while cursor.valid() {
+            versions.push(cursor.version().ticks());
+            cursor.next().unwrap();
+        }
         versions.sort_unstable();
-        assert_eq!(versions, [1, 2]);
+        assert_eq!(versions, [1, 2, 3]);
     });
 }

@@ -1,63 +1,72 @@
-//! Nodes and records: a key with the chain of its versions, each one block of the arena.
+//! Leaves and records: a key with the chain of its versions, in blocks of the arena.
 //!
-//! Invariant: a node is whole before a pointer to it is published, and but for its `newest`
-//! pointer and its tower never changes; a record never changes. The chain is newest first.
+//! Invariant: a leaf is whole before a pointer to it is published, and but for its `newest`
+//! pointer never changes; a record never changes. The chain is newest first.
 //!
 //! ```text
-//! node ──► key, tower ──► next nodes
-//!  └ newest ──► record v9 ──older──► record v4 ──older──► null
+//! leaf: key
+//!   └ newest ──► record v9 ──older──► record v4 ──older──► null
 //! ```
 //!
-//! The first record of a key is in the same block as its node, so that reading a key that was
+//! The first record of a key is in the same block as its leaf, so that reading a key that was
 //! written once touches neighbouring cache lines.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use super::arena::{ALIGN, Arena};
+use super::arena::Arena;
 use crate::entry::{Found, Kind};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::version::Version;
 
-/// What a block of a node begins with; its tower, key and first record follow.
+/// Alignment of leaves and records.
+const ALIGN: usize = 8;
+
+/// Where leaves and records are.
+pub(super) type LeafArena = Arena<ALIGN>;
+
+/// What the block of a leaf begins with; its key and first record follow.
 #[repr(C)]
-pub(super) struct Node {
+pub(super) struct Leaf {
     newest: AtomicPtr<Record>,
-    key_len: u32,
-    height: u32,
+    key_len: usize,
 }
 
-/// What a block of a record begins with; its value follows.
+/// What the block of a record begins with; its value follows.
 #[repr(C)]
-pub(super) struct Record {
+struct Record {
     older: *const Record,
     version: Version,
     /// Length of the value, shifted left by one, and the kind in the lowest bit.
     len_and_kind: usize,
 }
 
-type Link = AtomicPtr<Node>;
-
-const TOWER_AT: usize = size_of::<Node>();
+const KEY_AT: usize = size_of::<Leaf>();
 const VALUE_AT: usize = size_of::<Record>();
-const _: () = {
-    assert!(align_of::<Node>() <= ALIGN && align_of::<Record>() <= ALIGN);
-    assert!(align_of::<Link>() <= ALIGN && TOWER_AT.is_multiple_of(align_of::<Link>()));
-};
+const _: () = assert!(align_of::<Leaf>() <= ALIGN && align_of::<Record>() <= ALIGN);
 
-/// A node of an arena that lives for `'a`.
+/// A leaf in an arena that lives for `'a`.
 #[derive(Clone, Copy)]
-pub(super) struct NodeRef<'a> {
-    node: NonNull<Node>,
-    arena: PhantomData<&'a Arena>,
+pub(super) struct LeafRef<'a> {
+    leaf: NonNull<Leaf>,
+    arena: PhantomData<&'a LeafArena>,
 }
 
-/// A record of an arena that lives for `'a`.
+/// A record in an arena that lives for `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct RecordRef<'a> {
     record: NonNull<Record>,
-    arena: PhantomData<&'a Arena>,
+    arena: PhantomData<&'a LeafArena>,
 }
+
+// SAFETY: these are shared references to what is atomic or never changes.
+unsafe impl Send for LeafRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for LeafRef<'_> {}
+// SAFETY: as above.
+unsafe impl Send for RecordRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for RecordRef<'_> {}
 
 /// What is to be written as a record.
 #[derive(Clone, Copy)]
@@ -67,81 +76,52 @@ pub(super) struct NewRecord<'v> {
     pub(super) value: &'v [u8],
 }
 
-impl<'a> NodeRef<'a> {
-    /// A new node with one record; its tower of `height` links is null.
-    ///
-    /// # Panics
-    /// If the key has 4 GiB or more.
-    pub(super) fn new(arena: &'a Arena, key: &[u8], height: usize, first: NewRecord<'_>) -> Self {
-        assert!(u32::try_from(key.len()).is_ok(), "a key is shorter than 4 GiB");
-        let key_at = TOWER_AT + height * size_of::<Link>();
-        let record_at = (key_at + key.len()).next_multiple_of(ALIGN);
+impl<'a> LeafRef<'a> {
+    /// A new leaf with one record.
+    pub(super) fn new(arena: &'a LeafArena, key: &[u8], first: NewRecord<'_>) -> Self {
+        let record_at = (KEY_AT + key.len()).next_multiple_of(ALIGN);
         let block = arena.alloc(record_at + VALUE_AT + first.value.len());
         // SAFETY: the block is new and ours alone; the parts written lie side by side within the
-        // bytes asked for, each at an offset that is a multiple of its alignment (ALIGN for the
-        // record, asserted above for the tower).
+        // bytes asked for, header and record at multiples of ALIGN.
         unsafe {
             let record = first.write(block.add(record_at), ptr::null());
-            let node = block.cast::<Node>();
-            node.write(Node {
-                newest: AtomicPtr::new(record.as_ptr()),
-                key_len: key.len() as u32,
-                height: height as u32,
-            });
-            for level in 0..height {
-                let link = block.add(TOWER_AT).cast::<Link>().add(level);
-                link.write(AtomicPtr::new(ptr::null_mut()));
-            }
-            ptr::copy_nonoverlapping(key.as_ptr(), block.add(key_at).as_ptr(), key.len());
-            Self { node, arena: PhantomData }
+            let leaf = block.cast::<Leaf>();
+            leaf.write(Leaf { newest: AtomicPtr::new(record.as_ptr()), key_len: key.len() });
+            ptr::copy_nonoverlapping(key.as_ptr(), block.add(KEY_AT).as_ptr(), key.len());
+            Self { leaf, arena: PhantomData }
         }
     }
 
-    /// The node a published link points to.
+    /// The leaf at a pointer.
     ///
     /// # Safety
-    /// The pointer is null or that of a node of an arena that lives for `'a`, read with `Acquire`
-    /// from where it was stored with `Release`.
-    pub(super) unsafe fn from_link(pointer: *mut Node) -> Option<Self> {
-        NonNull::new(pointer).map(|node| Self { node, arena: PhantomData })
+    /// The pointer is from [`as_ptr`](Self::as_ptr) of a leaf in an arena that lives for `'a`, and
+    /// came here through a `Release` store and an `Acquire` load.
+    pub(super) unsafe fn from_ptr(leaf: NonNull<Leaf>) -> Self {
+        Self { leaf, arena: PhantomData }
     }
 
-    pub(super) fn as_ptr(self) -> *mut Node {
-        self.node.as_ptr()
+    pub(super) fn as_ptr(self) -> NonNull<Leaf> {
+        self.leaf
     }
 
-    fn header(self) -> &'a Node {
-        // SAFETY: a `NodeRef` is made of whole nodes alone, which live for `'a`; what changes of
+    fn header(self) -> &'a Leaf {
+        // SAFETY: a `LeafRef` is made of whole leaves alone, which live for `'a`; what changes of
         // the header is atomic.
-        unsafe { self.node.as_ref() }
+        unsafe { self.leaf.as_ref() }
     }
 
     pub(super) fn key(self) -> &'a [u8] {
-        let header = self.header();
-        let key_at = TOWER_AT + header.height as usize * size_of::<Link>();
-        // SAFETY: the key lies there since the node was made and never changes.
+        // SAFETY: the key lies there since the leaf was made, and never changes.
         unsafe {
-            let key = self.node.cast::<u8>().add(key_at);
-            std::slice::from_raw_parts(key.as_ptr(), header.key_len as usize)
+            let key = self.leaf.cast::<u8>().add(KEY_AT);
+            std::slice::from_raw_parts(key.as_ptr(), self.header().key_len)
         }
-    }
-
-    pub(super) fn height(self) -> usize {
-        self.header().height as usize
-    }
-
-    /// The link to the next node on `level`; `None` at and above the node's height.
-    pub(super) fn link(self, level: usize) -> Option<&'a Link> {
-        if level >= self.height() {
-            return None;
-        }
-        // SAFETY: the tower has `height` links, written when the node was made.
-        Some(unsafe { self.node.cast::<u8>().add(TOWER_AT).cast::<Link>().add(level).as_ref() })
     }
 
     pub(super) fn newest(self) -> RecordRef<'a> {
         let newest = self.header().newest.load(Ordering::Acquire);
-        // SAFETY: never null: a node is made with a record, and replaced by newer ones alone,
+        // SAFETY: never null: a leaf is made with a record, and replaced by newer ones alone,
         // which are whole before they are stored with `Release`.
         RecordRef { record: unsafe { NonNull::new_unchecked(newest) }, arena: PhantomData }
     }
@@ -157,7 +137,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// Puts a record before the others.
-    pub(super) fn push(self, arena: &'a Arena, new: NewRecord<'_>) {
+    pub(super) fn push(self, arena: &'a LeafArena, new: NewRecord<'_>) {
         let block = arena.alloc(VALUE_AT + new.value.len());
         let newest = &self.header().newest;
         let mut older = newest.load(Ordering::Acquire);
@@ -239,13 +219,12 @@ mod tests {
 
     #[test]
     fn a_node_holds_its_key_and_its_versions_newest_first() {
-        let arena = Arena::new();
-        let node = NodeRef::new(&arena, b"key", 3, put(4, b"first"));
-        node.push(&arena, NewRecord { kind: Kind::Delete, ..put(7, b"") });
-        node.push(&arena, put(9, b"third"));
-        assert_eq!((node.key(), node.height()), (&b"key"[..], 3));
-        assert!(node.link(2).is_some() && node.link(3).is_none());
-        let at = |v| node.newest_at(Version::from_ticks(v)).map(|r| (r.kind(), r.value()));
+        let arena = LeafArena::new();
+        let leaf = LeafRef::new(&arena, b"key", put(4, b"first"));
+        leaf.push(&arena, NewRecord { kind: Kind::Delete, ..put(7, b"") });
+        leaf.push(&arena, put(9, b"third"));
+        assert_eq!(leaf.key(), b"key");
+        let at = |v| leaf.newest_at(Version::from_ticks(v)).map(|r| (r.kind(), r.value()));
         assert_eq!(at(3), None);
         assert_eq!(at(4), Some((Kind::Put, &b"first"[..])));
         assert_eq!(at(8), Some((Kind::Delete, &b""[..])));
