@@ -116,12 +116,11 @@ fn a_deadline_ends_a_page_which_made_progress() {
 /// R-E12: a page whose one row is over the limit takes nothing more, not even a row of no bytes.
 #[test]
 fn an_oversized_entity_is_a_page_of_its_own() {
-    let empty = || Vec::new();
-    let large = Step::Put((empty(), empty()), 9);
-    let world = World::new(&[large, Step::Put((empty(), Vec::from(*b"a")), 0)]);
+    let nothing = Step::Put((Vec::new(), Vec::new()), 0);
+    let world = World::new(&[nothing, Step::Put((Vec::new(), b"a".to_vec()), 9)]);
     let limits = ScanLimits { bytes: 4, ..ScanLimits::default() };
-    let first = page(&world, all(), Direction::Forward, &limits, None);
+    let first = page(&world, all(), Direction::Reverse, &limits, None);
     assert_eq!((first.len(), first.stop), (1, StopReason::Bytes));
-    let second = page(&world, all(), Direction::Forward, &limits, first.next);
+    let second = page(&world, all(), Direction::Reverse, &limits, first.next);
     assert_eq!((second.len(), second.stop, second.next), (1, StopReason::End, None));
 }
