@@ -34,6 +34,8 @@ pub(crate) use manifest::CURRENT;
 pub(crate) use pressure::{Admission, WaitList};
 pub(crate) use recover::is_ours;
 pub(crate) use snapshots::{Horizon, Snapshots};
+#[cfg(test)]
+pub(crate) use state::assemble;
 pub(crate) use state::{LEVELS, Level, LevelFiles, LevelState, overlapping};
 pub(crate) use stats::{LevelStats, TreeStats};
 pub(crate) use tree::{Flushed, OpenContext, Opened, SetAside, Tree};

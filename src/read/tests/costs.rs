@@ -1,6 +1,7 @@
 //! What reads may cost, counted in keys examined.
 
 use std::ops::Bound;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::world::{Step, TABLE, TickingClock, World, version};
@@ -18,6 +19,12 @@ fn key(number: u64) -> Vec<u8> {
 fn grid() -> Vec<Step> {
     let pairs = (0..PARTITIONS).flat_map(|p| (0..ROWS).map(move |r| (key(p), key(r))));
     pairs.map(|pair| Step::Put(pair, 3)).collect()
+}
+
+/// The grid in a memtable, in a file, and in many.
+fn grids() -> impl Iterator<Item = Vec<Step>> {
+    let places = [vec![Step::Freeze], vec![Step::Flush], vec![Step::Flush, Step::Sink(0)]];
+    places.into_iter().map(|place| [grid(), place].concat())
 }
 
 fn page(
@@ -41,7 +48,6 @@ fn all() -> KeyBounds {
 /// R-E15: a RowKey range in every partition costs a few keys a partition.
 #[test]
 fn a_row_range_over_partitions_examines_partitions_not_rows() {
-    let world = World::new(&grid());
     let ranges = [
         ((Bound::Included(key(20)), Bound::Included(key(20))), 1),
         ((Bound::Included(key(20)), Bound::Excluded(key(22))), 2),
@@ -49,7 +55,10 @@ fn a_row_range_over_partitions_examines_partitions_not_rows() {
         ((Bound::Excluded(key(ROWS - 2)), Bound::Unbounded), 1),
         ((Bound::Excluded(key(ROWS)), Bound::Unbounded), 0),
     ];
-    for (rows, each) in ranges {
+    for (world, (rows, each)) in grids().flat_map(|grid| {
+        let world = Rc::new(World::new(&grid));
+        ranges.clone().map(|range| (Rc::clone(&world), range))
+    }) {
         for direction in [Direction::Forward, Direction::Reverse] {
             let page = page(&world, rows.clone(), direction, &ScanLimits::default(), None);
             assert_eq!(page.len() as u64, PARTITIONS * each, "{rows:?}");
@@ -61,14 +70,14 @@ fn a_row_range_over_partitions_examines_partitions_not_rows() {
 /// R-E19: what a range tombstone covers is passed in a seek where nothing newer is below it.
 #[test]
 fn a_deleted_range_is_passed_not_walked() {
-    let mut steps = grid();
-    steps.push(Step::Freeze);
-    steps.push(Step::DeleteRange((key(1), key(0)), (key(PARTITIONS - 1), key(0))));
-    let world = World::new(&steps);
-    for direction in [Direction::Forward, Direction::Reverse] {
-        let page = page(&world, all(), direction, &ScanLimits::default(), None);
-        assert_eq!(page.len() as u64, 2 * ROWS);
-        assert!(page.examined <= 2 * ROWS + 4, "{}", page.examined);
+    for mut steps in grids() {
+        steps.push(Step::DeleteRange((key(1), key(0)), (key(PARTITIONS - 1), key(0))));
+        let world = World::new(&steps);
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let page = page(&world, all(), direction, &ScanLimits::default(), None);
+            assert_eq!(page.len() as u64, 2 * ROWS);
+            assert!(page.examined <= 2 * ROWS + 4, "{}", page.examined);
+        }
     }
 }
 

@@ -3,4 +3,5 @@
 mod costs;
 mod pages;
 mod points;
+mod shelf;
 mod world;

@@ -17,6 +17,8 @@ use crate::tombstone::RangeTombstone;
 use crate::version::Version;
 use crate::wal::SegmentId;
 
+use super::shelf::Shelf;
+
 pub(super) const TABLE: TableId = TableId::new(7);
 
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
@@ -27,7 +29,12 @@ pub(super) enum Step {
     Delete(Pair),
     DeleteRange(Pair, Pair),
     DeletePartition(Vec<u8>),
+    /// The active memtable takes no more.
     Freeze,
+    /// All memtables become a file of level 0.
+    Flush,
+    /// This level and the next are merged into the next.
+    Sink(usize),
 }
 
 /// PartitionKeys and RowKeys: few, so that steps collide, with all that is special about them.
@@ -48,6 +55,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (pair(), pair()).prop_map(|(a, b)| Step::DeleteRange(a, b)),
         1 => component().prop_map(Step::DeletePartition),
         1 => Just(Step::Freeze),
+        2 => Just(Step::Flush),
+        2 => (0usize..2).prop_map(Step::Sink),
     ];
     proptest::collection::vec(step, 0..60)
 }
@@ -63,6 +72,7 @@ pub(super) struct Live {
 pub(super) struct World {
     steps: Vec<Step>,
     pub(super) view: View,
+    shelf: Shelf,
 }
 
 pub(super) fn version(ticks: u64) -> Version {
@@ -85,7 +95,7 @@ impl World {
             frozen: Vec::new(),
             levels: Arc::new(LevelState::empty(SegmentId::new(1))),
         };
-        let mut world = Self { steps: Vec::new(), view };
+        let mut world = Self { steps: Vec::new(), view, shelf: Shelf::new() };
         // Neighbours on both sides that no read of the table may show.
         for table in [TableId::new(6), TableId::new(8)] {
             let prefix = key::encode_partition(table, b"a");
@@ -114,6 +124,12 @@ impl World {
                 self.delete_range(prefix.clone(), key::prefix_end(&prefix), at);
             }
             Step::Freeze => self.freeze(),
+            Step::Flush => {
+                self.freeze();
+                let frozen = std::mem::take(&mut self.view.frozen);
+                self.view.levels = self.shelf.flush(&frozen, version(at));
+            }
+            Step::Sink(level) => self.view.levels = self.shelf.sink(*level),
         }
     }
 
@@ -145,7 +161,7 @@ impl World {
                     rows.retain(|pair, _| pair < start || pair >= end);
                 }
                 Step::DeletePartition(pk) => rows.retain(|pair, _| pair.0 != *pk),
-                Step::Freeze => {}
+                Step::Freeze | Step::Flush | Step::Sink(_) => {}
             }
         }
         rows
