@@ -26,6 +26,8 @@ mod schedule;
 mod snapshots;
 mod state;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod view;
 

@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
+
 use super::picker::{self, Claim, Picker, Task};
 use super::state::Change;
 use super::tree::Tree;
@@ -108,7 +110,10 @@ impl Tree {
     /// Queues as many compactions as there is need and room for.
     pub(super) fn schedule_compactions(&self) {
         let mut schedule = self.schedule.lock();
-        while let Some((task, claimed)) = self.next_task(&mut schedule) {
+        let tasks: Vec<_> = std::iter::from_fn(|| self.next_task(&mut schedule)).collect();
+        // A job that is refused is dropped at once, and takes its claims back under this lock.
+        drop(schedule);
+        for (task, claimed) in tasks {
             let job = Box::new(move || {
                 if let Some(tree) = claimed.tree.upgrade() {
                     tree.run_task(&task, claimed);
@@ -205,27 +210,29 @@ impl Tree {
     /// What reading, writing and the manifest report; the tree is then as it was.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.schedule.lock().paused += 1;
-        let done = self.wait_for_tasks().and_then(|()| {
-            let mut schedule = self.schedule.lock();
-            let state = Arc::clone(&self.views.load().levels);
-            let Some(task) = picker::everything(&state) else { return Ok(()) };
-            let claimed = self.claim(&mut schedule, &task);
-            drop(schedule);
-            let done = self.execute(&task);
-            drop(claimed);
-            done
-        });
+        let done = self.compact_everything();
         self.schedule.lock().paused -= 1;
         self.schedule_compactions();
         done
     }
 
+    fn compact_everything(&self) -> Result<()> {
+        let mut schedule = self.lock_when_idle()?;
+        let state = Arc::clone(&self.views.load().levels);
+        let Some(task) = picker::everything(&state) else { return Ok(()) };
+        let claimed = self.claim(&mut schedule, &task);
+        drop(schedule);
+        let done = self.execute(&task);
+        drop(claimed);
+        done
+    }
+
     /// Waits until no compaction runs.
-    fn wait_for_tasks(&self) -> Result<()> {
+    fn lock_when_idle(&self) -> Result<MutexGuard<'_, Schedule>> {
         loop {
             let mut schedule = self.schedule.lock();
             if schedule.running.is_empty() {
-                return Ok(());
+                return Ok(schedule);
             }
             if !self.jobs.stepped() {
                 self.task_ended.wait(&mut schedule);
