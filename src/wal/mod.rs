@@ -1,19 +1,39 @@
 //! The log: every commit, in version order, before it is in a table file.
+//!
+//! One stream of records over numbered segment files. Commits append groups of records and sync
+//! them ([`Writer`]); opening a database replays what the table files do not hold ([`replay`]);
+//! segments whose records all are in table files are used again ([`Segments`]).
+//!
+//! Invariants:
+//! * A record that a returned sync covers is replayed after any crash, or replay fails with its
+//!   file and offset; what is replayed is a prefix of what was appended.
+//! * A segment holds no record before its predecessor is sealed and synced, so only the newest
+//!   segment with records can have a torn tail.
+//! * Damage is told from a torn tail by proof. Each record says up to where the segment was
+//!   synced when it was written: a bad record below such an offset was synced, so it is damage;
+//!   behind all of them, it is what a crash left of a write that nobody was told is durable.
+//!
+//! The room calls env, and the ground floor; what a payload means belongs to its callers.
 #![allow(dead_code)]
 
-/// Number of a log segment; segments are numbered without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SegmentId(u64);
+mod record;
+mod replay;
+mod salvage;
+mod scan;
+mod segment;
+mod writer;
 
-impl SegmentId {
-    /// The first segment of a database.
-    pub(crate) const FIRST: Self = Self(1);
+pub(crate) use record::payload_crc;
+pub(crate) use replay::{Replayed, ReplayedRecord, Torn, replay};
+pub(crate) use segment::{SealedSegment, SegmentId, Segments};
+pub(crate) use writer::{RecordRef, Writer};
 
-    pub(crate) const fn new(id: u64) -> Self {
-        Self(id)
-    }
-
-    pub(crate) const fn get(self) -> u64 {
-        self.0
-    }
+/// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,
+/// and arbitrary bytes behind a whole header: an error at most, whatever they are.
+#[cfg(fuzzing)]
+pub fn fuzz_replay(data: &[u8]) {
+    replay::replay_bytes(data);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,404 @@
+//! [`replay`]: hands every whole record since a segment to its caller, in order, and leaves a log
+//! of which every segment is sealed.
+//!
+//! A segment ends at its seal. One without a seal ends at its first bytes that are no record: if
+//! a record behind says that they were synced, or a later segment has been written, they are
+//! damaged; otherwise a crash left them, and the segment is sealed there. Nothing is written
+//! before all segments have been read, so a strict replay that fails leaves the files as they were.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::record::{ALIGNMENT, Header, Kind, TERMINATOR, payload_crc};
+use super::salvage::Repairs;
+use super::scan::{Item, Scan, WINDOW_BYTES};
+use super::segment::{self, SealedSegment, SegmentId};
+use crate::env::Disk;
+use crate::error::{Corruption, Damage, Error, Result};
+use crate::options::Recovery;
+use crate::version::Version;
+
+/// A record as it is replayed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplayedRecord<'a> {
+    pub(crate) version: Version,
+    pub(crate) payload: &'a [u8],
+    /// Where the payload is, to report what is wrong with it.
+    pub(crate) file: &'a Path,
+    pub(crate) offset: u64,
+}
+
+/// What a replay found.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    /// The last record's version, or a later one that was given out before the first segment.
+    pub(crate) last_version: Version,
+    /// The id for the writer to go on with.
+    pub(crate) next_segment_id: SegmentId,
+    /// All segments that exist, oldest first, also those before the first that was replayed.
+    pub(crate) segments: Vec<SealedSegment>,
+    pub(crate) records: u64,
+    /// Size of the records.
+    pub(crate) bytes: u64,
+    /// The tail that was trimmed, if there was one.
+    pub(crate) torn: Option<Torn>,
+    /// What could not be read ([`Recovery::Salvage`] only).
+    pub(crate) lost: Vec<Corruption>,
+}
+
+/// What a crash left of writes that nobody was told are durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Torn {
+    pub(crate) file: PathBuf,
+    pub(crate) offset: u64,
+    /// At most this long: in a recycled file, its earlier life's bytes are counted too.
+    pub(crate) bytes: u64,
+}
+
+/// Receives the records of a replay.
+pub(crate) type Visit<'a> = dyn FnMut(ReplayedRecord<'_>) -> Result<()> + 'a;
+
+/// Replays the log from segment `first` on, which the manifest names: the oldest that may hold
+/// what is not in table files. Older segments are only listed. [`SegmentId::NONE`] stands for
+/// the oldest there is, and allows that there is none.
+///
+/// # Errors
+/// Strict: [`Error::Corruption`] for whatever is not a torn tail. In both modes what the operating
+/// system refuses, [`Error::UnsupportedFormat`], and what `visit` returns.
+pub(crate) fn replay(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    first: SegmentId,
+    mode: Recovery,
+    visit: &mut Visit<'_>,
+) -> Result<Replayed> {
+    let disk = &**disk;
+    let found = list(disk, dir)?;
+    let (obsolete, live): (Vec<_>, Vec<_>) = found.into_iter().partition(|id| *id < first);
+    let may_be_empty = first == SegmentId::NONE;
+    let oldest = live.first().copied().unwrap_or(SegmentId::FIRST);
+    let first = if may_be_empty { oldest } else { first };
+    let mut replay = Replay {
+        disk,
+        dir,
+        mode,
+        obsolete,
+        walks: Vec::new(),
+        buffer: Vec::new(),
+        last: Version::ZERO,
+        lost: Vec::new(),
+        repairs: Repairs::default(),
+    };
+    if live.is_empty() && !may_be_empty {
+        replay.missing(first)?;
+    }
+    let live = replay.check_consecutive(first, live)?;
+    for id in &live {
+        replay.segment(*id, visit)?;
+    }
+    replay.check_ends()?;
+    replay.finish(first)
+}
+
+/// The segments in a directory, oldest first.
+fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentId>> {
+    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let mut ids: Vec<_> = names.iter().filter_map(|name| SegmentId::from_name(name)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+struct Replay<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    mode: Recovery,
+    obsolete: Vec<SegmentId>,
+    walks: Vec<Walk>,
+    buffer: Vec<u8>,
+    last: Version,
+    lost: Vec<Corruption>,
+    repairs: Repairs,
+}
+
+/// What was read of one segment.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) id: SegmentId,
+    pub(super) records: u64,
+    bytes: u64,
+    /// Version of the last record here or before.
+    pub(super) last: Version,
+    /// Where the records end.
+    end: u64,
+    /// What follows them.
+    ending: Ending,
+    /// Everything below was synced, as a record says.
+    proven: u64,
+    /// What was skipped in salvage.
+    pub(super) damages: Vec<Corruption>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Sealed,
+    Clean,
+    /// Bytes that are no record, up to that many.
+    Torn(&'static str, u64),
+}
+
+impl Walk {
+    /// A segment of which nothing could be read.
+    pub(super) fn unread(id: SegmentId, last: Version) -> Self {
+        let end = segment::HEADER_BYTES as u64;
+        let (records, bytes, damages) = (0, 0, Vec::new());
+        Self { id, records, bytes, last, end, ending: Ending::Sealed, proven: end, damages }
+    }
+
+    /// Whether anything was ever written behind the header.
+    fn is_written(&self) -> bool {
+        self.records > 0 || self.ending != Ending::Clean
+    }
+}
+
+/// Reads one segment: hands its records to `visit`, all later than `last`.
+pub(super) fn walk(
+    scan: &mut Scan,
+    mode: Recovery,
+    last: Version,
+    visit: &mut Visit<'_>,
+) -> Result<Walk> {
+    let path = scan.path.clone();
+    let mut walk = Walk::unread(scan.header.id, last.max(scan.header.after));
+    loop {
+        let at = walk.end;
+        let bad = match scan.read(at)? {
+            Item::End => match scan.find(at, |header| header.durable_end > at)? {
+                None => {
+                    walk.ending = Ending::Clean;
+                    return Ok(walk);
+                }
+                Some(_) => "zeros",
+            },
+            Item::Seal { version, .. } if version < walk.last => "a seal before its records",
+            Item::Seal { version, .. } => {
+                walk.last = version;
+                walk.ending = Ending::Sealed;
+                return Ok(walk);
+            }
+            Item::Batch { version, .. } if version <= walk.last => "a record out of order",
+            Item::Batch { version, durable_end, payload, next } => {
+                let offset = next - payload.len().next_multiple_of(ALIGNMENT) as u64;
+                let record = ReplayedRecord { version, payload, file: &path, offset };
+                match visit(record) {
+                    Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
+                        walk.damages.push(*damage);
+                    }
+                    outcome => outcome?,
+                }
+                walk.records += 1;
+                walk.bytes += next - at;
+                walk.last = version;
+                walk.end = next;
+                walk.proven = walk.proven.max(durable_end);
+                continue;
+            }
+            Item::Bad(found) => {
+                if scan.find(at, |header| header.durable_end > at)?.is_none() {
+                    walk.ending = Ending::Torn(found, scan.extent(at)?);
+                    return Ok(walk);
+                }
+                found
+            }
+        };
+        let damage = Damage::new(at, "a whole record, as later ones say it was synced", bad);
+        match (mode, damage.in_file(&path, 0)) {
+            (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
+            (_, error) => return Err(error),
+        }
+        match scan.find(at + ALIGNMENT as u64, |header| header.version >= walk.last)? {
+            Some(next) => walk.end = next,
+            None => return Ok(walk),
+        }
+    }
+}
+
+impl Replay<'_> {
+    /// The live segments without gaps. Salvage fills a gap, or gives up what is behind a large one.
+    fn check_consecutive(
+        &mut self,
+        first: SegmentId,
+        live: Vec<SegmentId>,
+    ) -> Result<Vec<SegmentId>> {
+        let mut whole = Vec::with_capacity(live.len());
+        let mut expected = first;
+        for id in live {
+            if id.get() - expected.get() > Repairs::MAX_GAP {
+                let found = format!("segment {id}, far from its predecessor");
+                self.give_up(id, Damage::new(0, format!("no segment before {expected}"), found))?;
+                continue;
+            }
+            while expected < id {
+                self.missing(expected)?;
+                whole.push(expected);
+                expected = expected.next();
+            }
+            whole.push(id);
+            expected = id.next();
+        }
+        Ok(whole)
+    }
+
+    fn missing(&mut self, id: SegmentId) -> Result<()> {
+        self.lose(id, Damage::new(0, format!("log segment {id}"), "no file"))?;
+        self.repairs.add(id);
+        Ok(())
+    }
+
+    fn give_up(&mut self, id: SegmentId, damage: Damage) -> Result<()> {
+        self.lose(id, damage)?;
+        self.repairs.set_aside(id);
+        Ok(())
+    }
+
+    /// Strict: the damage as an error. Salvage: notes it.
+    fn lose(&mut self, id: SegmentId, damage: Damage) -> Result<()> {
+        self.note(damage.in_file(&id.path(self.dir), 0))
+    }
+
+    fn note(&mut self, error: Error) -> Result<()> {
+        match (self.mode, error) {
+            (Recovery::Salvage, Error::Corruption(damage)) => {
+                self.lost.push(*damage);
+                Ok(())
+            }
+            (_, error) => Err(error),
+        }
+    }
+
+    fn segment(&mut self, id: SegmentId, visit: &mut Visit<'_>) -> Result<()> {
+        if self.repairs.contains(id) {
+            self.walks.push(Walk::unread(id, self.last));
+            return Ok(());
+        }
+        let mut scan = match Scan::open(self.disk, self.dir, id, std::mem::take(&mut self.buffer)) {
+            Ok(scan) => scan,
+            Err(error) => {
+                self.note(error)?;
+                self.repairs.add(id);
+                self.walks.push(Walk::unread(id, self.last));
+                return Ok(());
+            }
+        };
+        let mut walk = walk(&mut scan, self.mode, self.last, visit)?;
+        self.buffer = scan.into_buffer();
+        self.last = walk.last;
+        if !walk.damages.is_empty() {
+            self.lost.append(&mut walk.damages);
+            self.repairs.add(id);
+        }
+        self.walks.push(walk);
+        Ok(())
+    }
+
+    /// A segment that was never sealed must be the last that was written.
+    fn check_ends(&mut self) -> Result<()> {
+        let written = self.walks.iter().rposition(Walk::is_written).unwrap_or(0);
+        let mut cut = Vec::new();
+        for walk in self.walks.iter().take(written) {
+            let found = match walk.ending {
+                Ending::Sealed => continue,
+                Ending::Clean => "zeros",
+                Ending::Torn(found, _) => found,
+            };
+            let expected = "a whole record or the seal, as a later segment was written";
+            cut.push((walk.id, Damage::new(walk.end, expected, found)));
+        }
+        for (id, damage) in cut {
+            self.lose(id, damage)?;
+            self.repairs.add(id);
+        }
+        Ok(())
+    }
+
+    /// All is read: seals what has no seal, repairs what salvage has to.
+    fn finish(mut self, first: SegmentId) -> Result<Replayed> {
+        let mut torn = None;
+        let mut before = Version::ZERO;
+        for walk in &self.walks {
+            if self.repairs.contains(walk.id) {
+                self.repairs.rewrite(self.disk, self.dir, walk.id, before)?;
+            } else if walk.ending != Ending::Sealed {
+                let buffer = std::mem::take(&mut self.buffer);
+                let mut scan = Scan::open(self.disk, self.dir, walk.id, buffer)?;
+                seal(&mut scan, walk)?;
+                if let Ending::Torn(_, bytes) = walk.ending {
+                    torn = Some(Torn { file: scan.path.clone(), offset: walk.end, bytes });
+                }
+                self.buffer = scan.into_buffer();
+            }
+            before = walk.last;
+        }
+        self.repairs.finish(self.disk, self.dir)?;
+        let obsolete =
+            self.obsolete.iter().map(|id| SealedSegment { id: *id, last: Version::ZERO });
+        let live = self.walks.iter().map(|walk| SealedSegment { id: walk.id, last: walk.last });
+        Ok(Replayed {
+            last_version: self.last,
+            next_segment_id: self.walks.last().map_or(first, |walk| walk.id.next()),
+            segments: obsolete.chain(live).collect(),
+            records: self.walks.iter().map(|walk| walk.records).sum(),
+            bytes: self.walks.iter().map(|walk| walk.bytes).sum(),
+            torn,
+            lost: self.lost,
+        })
+    }
+}
+
+/// Seals a segment where its records end, once they are durable.
+fn seal(scan: &mut Scan, walk: &Walk) -> Result<()> {
+    // A sync that failed before the crash may have left bytes in the system's cache that are not
+    // on the disk and that it takes for clean: written again, they are synced for certain.
+    let mut at = walk.proven;
+    while at < walk.end {
+        let len = (walk.end - at).min(WINDOW_BYTES as u64) as usize;
+        let (file, path) = (Arc::clone(&scan.file), scan.path.clone());
+        let written = file.write_at(scan.bytes(at, len)?, at);
+        written.map_err(|e| Error::io("write to", &path, e))?;
+        at += len as u64;
+    }
+    let sync = |scan: &Scan| scan.file.sync().map_err(|e| Error::io("sync", &scan.path, e));
+    sync(scan)?;
+    let mut bytes = seal_header(walk.last, walk.end).encode(scan.place(walk.end)).to_vec();
+    bytes.extend(TERMINATOR);
+    let written = scan.file.write_at(&bytes, walk.end);
+    written.map_err(|e| Error::io("write to", &scan.path, e))?;
+    sync(scan)
+}
+
+/// The seal of a segment that is synced up to there.
+pub(super) fn seal_header(version: Version, durable_end: u64) -> Header {
+    let payload_crc = payload_crc(&[]);
+    Header { payload_len: 0, payload_crc, kind: Kind::Seal, version, durable_end }
+}
+
+/// Replays arbitrary bytes as a segment, and behind a whole header.
+#[cfg(any(test, fuzzing))]
+pub(super) fn replay_bytes(data: &[u8]) {
+    use crate::env::{Env, SimEnv};
+
+    let dir = Path::new("/db");
+    let path = SegmentId::FIRST.path(dir);
+    let header = segment::Header { id: SegmentId::FIRST, after: Version::ZERO, salt: 0 };
+    let behind_header = [header.encode().as_slice(), data].concat();
+    for bytes in [data, &behind_header] {
+        for mode in [Recovery::Strict, Recovery::Salvage] {
+            let env = SimEnv::new(0);
+            env.write_file(&path, bytes);
+            let outcome = replay(&env.disk(), dir, SegmentId::FIRST, mode, &mut |_| Ok(()));
+            if outcome.is_ok() {
+                let again = replay(&env.disk(), dir, SegmentId::FIRST, mode, &mut |_| Ok(()));
+                assert!(again.is_ok_and(|again| again.lost.is_empty() && again.torn.is_none()));
+            }
+        }
+    }
+}

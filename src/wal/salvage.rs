@@ -1,0 +1,161 @@
+//! [`Repairs`]: replaces damaged segments by what was whole in them, so that the next opening can
+//! be strict; the damaged file stays beside it under the name extension `damaged`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::record::{HEADER_BYTES, Header, Kind, Place, payload_crc, push_record};
+use super::replay::{seal_header, walk};
+use super::scan::{Scan, WINDOW_BYTES};
+use super::segment::{self, SegmentId};
+use crate::env::{Disk, DiskFile};
+use crate::error::{Error, Result};
+use crate::options::Recovery;
+use crate::version::Version;
+
+/// What salvage has to do once all is read. Empty in a strict replay.
+#[derive(Debug, Default)]
+pub(super) struct Repairs {
+    damaged: BTreeSet<SegmentId>,
+    given_up: Vec<SegmentId>,
+}
+
+impl Repairs {
+    /// More missing segments than this are no gap: the file behind them is not of this log.
+    pub(super) const MAX_GAP: u64 = 64;
+
+    /// The segment is to be rewritten, or made if it is missing.
+    pub(super) fn add(&mut self, id: SegmentId) {
+        self.damaged.insert(id);
+    }
+
+    /// The segment is to be set aside with all it holds.
+    pub(super) fn set_aside(&mut self, id: SegmentId) {
+        self.given_up.push(id);
+    }
+
+    pub(super) fn contains(&self, id: SegmentId) -> bool {
+        self.damaged.contains(&id)
+    }
+
+    /// Replaces a segment by a sealed one with its whole records later than `last`.
+    pub(super) fn rewrite(
+        &self,
+        disk: &dyn Disk,
+        dir: &Path,
+        id: SegmentId,
+        last: Version,
+    ) -> Result<()> {
+        let (path, new) = (id.path(dir), id.named(dir, segment::NEW_EXTENSION));
+        let mut copy = Copy::begin(disk, &new, segment::Header::new(id, last))?;
+        match Scan::open(disk, dir, id, Vec::new()) {
+            Ok(mut scan) => {
+                walk(&mut scan, Recovery::Salvage, last, &mut |record| {
+                    copy.push(Kind::Batch, record.version, record.payload)
+                })?;
+            }
+            Err(Error::Corruption(_)) => {}
+            Err(Error::Io(io)) if io.source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        copy.finish()?;
+        keep_damaged(disk, &path)?;
+        disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))
+    }
+
+    /// Sets aside what is given up, and makes all new names durable.
+    pub(super) fn finish(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
+        for id in &self.given_up {
+            let path = id.path(dir);
+            let renamed = disk.rename(&path, &damaged_name(&path));
+            renamed.map_err(|e| Error::io("rename", &path, e))?;
+        }
+        if self.given_up.is_empty() && self.damaged.is_empty() {
+            return Ok(());
+        }
+        disk.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
+    }
+}
+
+fn damaged_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".damaged");
+    name.into()
+}
+
+/// Copies a damaged file to its other name; nothing if it is missing.
+fn keep_damaged(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let source = match disk.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        source => source.map_err(|e| Error::io("open", path, e))?,
+    };
+    let to = damaged_name(path);
+    let len = source.len().map_err(|e| Error::io("read the length of", path, e))?;
+    let target = disk.create(&to).map_err(|e| Error::io("create", &to, e))?;
+    let mut buffer = vec![0; WINDOW_BYTES];
+    let mut at = 0;
+    while at < len {
+        let piece = (len - at).min(WINDOW_BYTES as u64) as usize;
+        let piece = buffer.get_mut(..piece).unwrap_or_default();
+        source.read_at(piece, at).map_err(|e| Error::io("read", path, e))?;
+        target.write_at(piece, at).map_err(|e| Error::io("write to", &to, e))?;
+        at += piece.len() as u64;
+    }
+    target.sync().map_err(|e| Error::io("sync", &to, e))
+}
+
+/// A segment being written from start to seal.
+struct Copy<'a> {
+    file: Arc<dyn DiskFile>,
+    path: &'a Path,
+    header: segment::Header,
+    /// Offset of the first byte that is still in the buffer.
+    written: u64,
+    buffer: Vec<u8>,
+    last: Version,
+}
+
+impl<'a> Copy<'a> {
+    fn begin(disk: &dyn Disk, path: &'a Path, header: segment::Header) -> Result<Self> {
+        let file = disk.create(path).map_err(|e| Error::io("create", path, e))?;
+        let (buffer, last) = (header.encode(), header.after);
+        Ok(Self { file, path, header, written: 0, buffer, last })
+    }
+
+    fn push(&mut self, kind: Kind, version: Version, payload: &[u8]) -> Result<()> {
+        let header = Header {
+            payload_len: payload.len() as u32,
+            payload_crc: payload_crc(payload),
+            kind,
+            version,
+            durable_end: segment::HEADER_BYTES as u64,
+        };
+        self.push_with(header, payload)
+    }
+
+    fn push_with(&mut self, header: Header, payload: &[u8]) -> Result<()> {
+        let offset = self.written + self.buffer.len() as u64;
+        let place = Place { segment: self.header.id, salt: self.header.salt, offset };
+        push_record(&mut self.buffer, header, place, payload);
+        self.last = header.version;
+        if self.buffer.len() >= WINDOW_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let written = self.file.write_at(&self.buffer, self.written);
+        written.map_err(|e| Error::io("write to", self.path, e))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.write()?;
+        let end = self.written;
+        self.push_with(seal_header(self.last, end), &[])?;
+        self.buffer.resize(self.buffer.len() + HEADER_BYTES, 0);
+        self.write()?;
+        self.file.sync().map_err(|e| Error::io("sync", self.path, e))
+    }
+}

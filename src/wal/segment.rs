@@ -1,0 +1,350 @@
+//! Segments: their names, their header, and [`Segments`], which makes, seals and reuses the files.
+//!
+//! Invariant: a file with a segment's name has a whole, synced header, and its name is durable,
+//! before a record is written to it. Such a file is made under another name, so a crash while it
+//! is made leaves nothing that replay would look at.
+//!
+//! A header is 64 bytes: 0..8 magic, 8..12 CRC-32 of bytes 12..64, 12..16 format, 16..24 segment
+//! id, 24..32 version of a commit that all records of the segment follow, 32..40 salt of the
+//! records' checksums, 40..64 zeros.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::record::TERMINATOR;
+use crate::env::{Disk, DiskFile};
+use crate::error::{Damage, Error, Result};
+use crate::varint::Decoder;
+use crate::version::Version;
+
+/// Length of a segment's header; the first record is behind it.
+pub(super) const HEADER_BYTES: usize = 64;
+const MAGIC: [u8; 8] = *b"tblstlog";
+/// The newest format this build knows.
+const FORMAT: u32 = 1;
+const EXTENSION: &str = "log";
+/// A segment in the making.
+pub(super) const NEW_EXTENSION: &str = "log-new";
+/// An obsolete segment, kept to become a new one.
+const SPARE_EXTENSION: &str = "log-spare";
+/// Spare files to keep. The writer needs one at a time; the second is for a flush that lets go of
+/// several segments at once.
+const MAX_SPARES: usize = 2;
+/// Zeros a new segment starts with; the writer goes on from there.
+pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
+
+/// Number of a log segment; segments are numbered without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SegmentId(u64);
+
+impl SegmentId {
+    /// Before the first segment: a log of which nothing is known to exist.
+    pub(crate) const NONE: Self = Self(0);
+    /// The first segment of a database.
+    pub(crate) const FIRST: Self = Self(1);
+
+    pub(crate) const fn new(id: u64) -> Self {
+        Self(id)
+    }
+
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The segment that follows.
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    pub(super) fn path(self, dir: &Path) -> PathBuf {
+        self.named(dir, EXTENSION)
+    }
+
+    pub(super) fn named(self, dir: &Path, extension: &str) -> PathBuf {
+        dir.join(format!("{self}.{extension}"))
+    }
+
+    /// The segment that a file's name stands for.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        Self::from_name_with(name, EXTENSION)
+    }
+
+    fn from_name_with(name: &str, extension: &str) -> Option<Self> {
+        let digits = name.strip_suffix(extension)?.strip_suffix('.')?;
+        let id = Self(u64::from_str_radix(digits, 16).ok()?);
+        // Also rules out other spellings of the number, such as a sign or capitals.
+        (id.to_string() == digits).then_some(id)
+    }
+}
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The header at the start of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) id: SegmentId,
+    pub(super) after: Version,
+    pub(super) salt: u64,
+}
+
+impl Header {
+    pub(super) fn new(id: SegmentId, after: Version) -> Self {
+        // Nobody can know the salt before it is on disk, so nobody can forge a record.
+        Self { id, after, salt: RandomState::new().hash_one(id.0) }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut covered = Vec::with_capacity(HEADER_BYTES);
+        covered.extend(FORMAT.to_le_bytes());
+        for number in [self.id.0, self.after.ticks(), self.salt] {
+            covered.extend(number.to_le_bytes());
+        }
+        covered.resize(HEADER_BYTES - 12, 0);
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(crc32fast::hash(&covered).to_le_bytes());
+        bytes.extend(covered);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8], id: SegmentId, path: &Path) -> Result<Self> {
+        let format = Self::decode_format(bytes).map_err(|damage| damage.in_file(path, 0))?;
+        if format != FORMAT {
+            let file = path.into();
+            return Err(Error::UnsupportedFormat { file, found: format, supported: FORMAT });
+        }
+        Self::decode_fields(bytes, id).map_err(|damage| damage.in_file(path, 0))
+    }
+
+    fn decode_format(bytes: &[u8]) -> Result<u32, Damage> {
+        let mut decoder = Decoder::new(bytes);
+        if decoder.bytes(MAGIC.len(), "a log segment's magic")? != MAGIC {
+            return Err(Damage::new(0, "a log segment's magic", "other bytes"));
+        }
+        let crc = decoder.u32("a log segment's checksum")?;
+        let covered = decoder.bytes(HEADER_BYTES - 12, "a log segment's header")?;
+        if crc32fast::hash(covered) != crc {
+            let found = "a header whose checksum does not match";
+            return Err(Damage::new(0, "a log segment's header", found));
+        }
+        Decoder::new(covered).u32("a log segment's format")
+    }
+
+    fn decode_fields(bytes: &[u8], expected: SegmentId) -> Result<Self, Damage> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.bytes(16, "a log segment's header")?;
+        let id = SegmentId(decoder.u64("a log segment's id")?);
+        let after = Version::from_ticks(decoder.u64("a log segment's version")?);
+        let salt = decoder.u64("a log segment's salt")?;
+        if id != expected {
+            let (expected, found) = (format!("log segment {expected}"), format!("segment {id}"));
+            return Err(Damage::new(16, expected, found));
+        }
+        Ok(Self { id, after, salt })
+    }
+}
+
+/// A segment that gets no more records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SealedSegment {
+    pub(crate) id: SegmentId,
+    /// All its records have this version or an earlier one.
+    pub(crate) last: Version,
+}
+
+/// A segment ready to be written.
+#[derive(Debug)]
+pub(super) struct OpenSegment {
+    pub(super) header: Header,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) path: PathBuf,
+    /// Up to here the file's blocks are allocated and written: zeros, or an earlier life's bytes.
+    pub(super) prewritten: u64,
+}
+
+/// The segment files of a log. Shared by the writer, which takes the next one when one is full,
+/// and by background jobs, which prepare that and let go of old ones.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    segment_bytes: u64,
+    /// Held while a segment is prepared, so that the writer waits for it and makes no second one.
+    next: Mutex<Next>,
+    files: Mutex<Files>,
+}
+
+#[derive(Debug)]
+struct Next {
+    /// The id of the next segment that is made.
+    id: SegmentId,
+    prepared: Option<OpenSegment>,
+}
+
+#[derive(Debug)]
+struct Files {
+    /// Oldest first; versions ascend.
+    sealed: VecDeque<SealedSegment>,
+    /// What the writer writes; no sealed segment yet.
+    active: SegmentId,
+    last: Version,
+    spares: Vec<PathBuf>,
+}
+
+impl Segments {
+    /// The files of a log whose next segment has this id; `older` as replay found them. Removes
+    /// what a crash left of segments in the making, and keeps spare files.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        id: SegmentId,
+        last: Version,
+        segment_bytes: u64,
+        older: Vec<SealedSegment>,
+    ) -> Result<Self> {
+        let mut spares = Vec::new();
+        for name in disk.list(dir).map_err(|e| Error::io("list", dir, e))? {
+            let path = dir.join(&name);
+            let spare = SegmentId::from_name_with(&name, SPARE_EXTENSION).is_some();
+            if spare && spares.len() < MAX_SPARES {
+                spares.push(path);
+            } else if spare || SegmentId::from_name_with(&name, NEW_EXTENSION).is_some() {
+                disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+            }
+        }
+        Ok(Self {
+            disk,
+            dir: dir.to_owned(),
+            segment_bytes,
+            next: Mutex::new(Next { id, prepared: None }),
+            files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
+        })
+    }
+
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
+    /// Makes the next segment ready, unless it is. For a background job: the writer does it itself
+    /// when it comes to the end of a segment first.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        let mut next = self.next.lock();
+        if next.prepared.is_none() {
+            next.prepared = Some(self.make(&mut next.id)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the next segment is ready or being made so.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.next.try_lock().is_none_or(|next| next.prepared.is_some())
+    }
+
+    /// The next segment, made now if need be.
+    pub(super) fn take_next(&self) -> Result<OpenSegment> {
+        let mut next = self.next.lock();
+        match next.prepared.take() {
+            Some(segment) => Ok(segment),
+            None => self.make(&mut next.id),
+        }
+    }
+
+    /// The writer ended its segment at this version and goes on with another.
+    pub(super) fn rotated(&self, last: Version, active: SegmentId) {
+        let mut files = self.files.lock();
+        let sealed = SealedSegment { id: files.active, last };
+        files.sealed.push_back(sealed);
+        files.active = active;
+        files.last = last;
+    }
+
+    /// The oldest segment that is needed once all commits up to `flushed` are in table files.
+    pub(crate) fn first_needed(&self, flushed: Version) -> SegmentId {
+        let files = self.files.lock();
+        files.sealed.iter().find(|sealed| sealed.last > flushed).map_or(files.active, |s| s.id)
+    }
+
+    /// Lets go of segments whose commits all are in table files: `flushed` and
+    /// [`first_needed`](Self::first_needed) for it must be durable in the manifest.
+    pub(crate) fn remove_obsolete(&self, flushed: Version) -> Result<()> {
+        let mut files = self.files.lock();
+        let count = files.sealed.partition_point(|sealed| sealed.last <= flushed);
+        let obsolete: Vec<_> = files.sealed.drain(..count).collect();
+        drop(files);
+        // One that cannot be removed does not keep the others; the next opening lists it again.
+        obsolete.iter().map(|sealed| self.let_go(sealed.id)).fold(Ok(()), Result::and)
+    }
+
+    fn let_go(&self, id: SegmentId) -> Result<()> {
+        let path = id.path(&self.dir);
+        let mut files = self.files.lock();
+        if files.spares.len() >= MAX_SPARES {
+            drop(files);
+            return self.disk.remove(&path).map_err(|e| Error::io("remove", &path, e));
+        }
+        let spare = id.named(&self.dir, SPARE_EXTENSION);
+        self.disk.rename(&path, &spare).map_err(|e| Error::io("rename", &path, e))?;
+        files.spares.push(spare);
+        Ok(())
+    }
+
+    fn make(&self, id: &mut SegmentId) -> Result<OpenSegment> {
+        let after = self.files.lock().last;
+        let header = Header::new(*id, after);
+        let new = id.named(&self.dir, NEW_EXTENSION);
+        let (file, prewritten) = match self.recycle(&new)? {
+            Some((file, len)) => {
+                self.write_start(&*file, &header, TERMINATOR.len(), &new)?;
+                (file, len)
+            }
+            None => {
+                let file = self.disk.create(&new).map_err(|e| Error::io("create", &new, e))?;
+                let most = usize::try_from(self.segment_bytes).unwrap_or(FIRST_ZEROS_BYTES);
+                let zeros = most.min(FIRST_ZEROS_BYTES).max(TERMINATOR.len());
+                self.write_start(&*file, &header, zeros, &new)?;
+                (file, (HEADER_BYTES + zeros) as u64)
+            }
+        };
+        let path = id.path(&self.dir);
+        self.disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
+        self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        *id = id.next();
+        Ok(OpenSegment { header, file, path, prewritten })
+    }
+
+    /// Writes and syncs a header and that many zeros.
+    fn write_start(
+        &self,
+        file: &dyn DiskFile,
+        header: &Header,
+        zeros: usize,
+        path: &Path,
+    ) -> Result<()> {
+        let mut start = header.encode();
+        start.resize(HEADER_BYTES + zeros, 0);
+        file.write_at(&start, 0).map_err(|e| Error::io("write to", path, e))?;
+        file.sync().map_err(|e| Error::io("sync", path, e))
+    }
+
+    /// A spare file under this name, with its length.
+    fn recycle(&self, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
+        let Some(spare) = self.files.lock().spares.pop() else { return Ok(None) };
+        let file = self.disk.open(&spare).map_err(|e| Error::io("open", &spare, e))?;
+        let len = file.len().map_err(|e| Error::io("read the length of", &spare, e))?;
+        // A very large batch made it longer than segments are: give its space back.
+        if len > self.segment_bytes.saturating_mul(2) {
+            self.disk.remove(&spare).map_err(|e| Error::io("remove", &spare, e))?;
+            return Ok(None);
+        }
+        self.disk.rename(&spare, new).map_err(|e| Error::io("rename", &spare, e))?;
+        Ok(Some((file, len)))
+    }
+}

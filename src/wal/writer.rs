@@ -1,0 +1,266 @@
+//! [`Writer`]: appends groups of records to the newest segment and syncs them.
+//!
+//! Invariant: `synced <= end <= prewritten` or nothing is prewritten; every byte of the segment
+//! below `synced` is durable. After a write or sync failed nothing more is written: what the file
+//! then holds only reopening tells.
+//!
+//! What a sync costs here depends on whether the file grew. Measured on ext4 on a virtual NVMe
+//! disk, 4 KiB written and synced, medians of MEASURED.
+//! That is why zeros are written ahead of the end, a chunk at a time, and why segments are recycled.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::record::{
+    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, push_record, record_bytes,
+};
+use super::replay::seal_header;
+use super::segment::{self, FIRST_ZEROS_BYTES, OpenSegment, SealedSegment, SegmentId, Segments};
+use crate::env::Disk;
+use crate::error::{Error, Limit, Result};
+use crate::version::Version;
+
+/// A group is written in pieces of about this, so that the buffer it is gathered in stays small.
+const PIECE_BYTES: usize = 1 << 20;
+/// Each chunk of zeros is twice the one before, up to this: a busy log seldom extends its file,
+/// an idle one does not hold much space.
+const MAX_ZEROS_BYTES: usize = 4 << 20;
+
+/// A commit to append.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordRef<'a> {
+    pub(crate) version: Version,
+    pub(crate) payload: &'a [u8],
+    /// [`payload_crc`](super::payload_crc) of the payload.
+    pub(crate) payload_crc: u32,
+}
+
+/// Writes the log. One driver has it at a time; [`segments`](Self::segments) is for the others.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    segments: Arc<Segments>,
+    active: OpenSegment,
+    /// Where the next record goes.
+    end: u64,
+    synced: u64,
+    last: Version,
+    /// Size of the last chunk of zeros.
+    zeros: usize,
+    /// The group being gathered; it goes to `end`.
+    group: Vec<u8>,
+    failed: Option<Arc<str>>,
+}
+
+impl Writer {
+    /// Begins segment `id` of a log whose records so far end at version `last`. For a log that
+    /// was replayed, `id`, `last` and `older` are what replay returned.
+    pub(crate) fn create(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        id: SegmentId,
+        last: Version,
+        segment_bytes: u64,
+        older: Vec<SealedSegment>,
+    ) -> Result<Self> {
+        let segments = Arc::new(Segments::new(disk, dir, id, last, segment_bytes, older)?);
+        let active = segments.take_next()?;
+        let start = segment::HEADER_BYTES as u64;
+        Ok(Self {
+            segments,
+            active,
+            end: start,
+            synced: start,
+            last,
+            zeros: FIRST_ZEROS_BYTES,
+            group: Vec::new(),
+            failed: None,
+        })
+    }
+
+    /// The files of this log, for background jobs.
+    pub(crate) fn segments(&self) -> Arc<Segments> {
+        Arc::clone(&self.segments)
+    }
+
+    /// Whether a background job should call [`Segments::prepare`] now.
+    pub(crate) fn wants_next_segment(&self) -> bool {
+        self.end > self.segments.segment_bytes() / 2 && !self.segments.is_prepared()
+    }
+
+    /// The version of the last record appended.
+    pub(crate) fn last(&self) -> Version {
+        self.last
+    }
+
+    /// Appends a group of records with ascending versions, in one write unless it is large or
+    /// comes to the end of a segment. Durable after [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// A record that is too large or out of order, before anything is written. What the operating
+    /// system refuses; and from then on [`Error::Poisoned`].
+    pub(crate) fn append<'a>(
+        &mut self,
+        records: impl Iterator<Item = RecordRef<'a>> + Clone,
+    ) -> Result<()> {
+        self.check_usable()?;
+        self.check_records(records.clone())?;
+        let outcome = self.append_checked(records);
+        self.group.clear();
+        if self.group.capacity() > 4 * PIECE_BYTES {
+            self.group = Vec::new();
+        }
+        self.remember_failure(outcome)
+    }
+
+    /// Makes all records appended so far durable.
+    ///
+    /// # Errors
+    /// What the operating system refuses; and from then on [`Error::Poisoned`].
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.check_usable()?;
+        let outcome = self.sync_active();
+        self.remember_failure(outcome)
+    }
+
+    /// Ends the log in good order: the next opening finds nothing to trim. Nothing can be
+    /// appended any more.
+    ///
+    /// # Errors
+    /// As for [`sync`](Self::sync).
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.check_usable()?;
+        let outcome = self.seal();
+        self.failed = Some(Arc::from("the log is closed"));
+        outcome
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        match &self.failed {
+            Some(reason) => Err(Error::Poisoned(Arc::clone(reason))),
+            None => Ok(()),
+        }
+    }
+
+    fn remember_failure(&mut self, outcome: Result<()>) -> Result<()> {
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "the log failed");
+            let source = std::error::Error::source(error);
+            let reason = source.map_or_else(|| error.to_string(), |s| format!("{error}: {s}"));
+            self.failed = Some(reason.into());
+        }
+        outcome
+    }
+
+    fn check_records<'a>(&self, records: impl Iterator<Item = RecordRef<'a>>) -> Result<()> {
+        let mut last = self.last;
+        for record in records {
+            let size = record.payload.len();
+            if size > MAX_PAYLOAD_BYTES {
+                let (size, limit) = (size as u64, MAX_PAYLOAD_BYTES as u64);
+                return Err(Error::LimitExceeded { what: Limit::BatchBytes, size, limit });
+            }
+            if record.version <= last {
+                let order = format!("version {} follows {last} in the log", record.version);
+                return Err(Error::InvalidArgument(order.into()));
+            }
+            last = record.version;
+        }
+        Ok(())
+    }
+
+    fn append_checked<'a>(&mut self, records: impl Iterator<Item = RecordRef<'a>>) -> Result<()> {
+        for record in records {
+            self.rotate_if_full(record_bytes(record.payload.len()))?;
+            let header = Header {
+                payload_len: record.payload.len() as u32,
+                payload_crc: record.payload_crc,
+                kind: Kind::Batch,
+                version: record.version,
+                durable_end: self.synced,
+            };
+            self.gather(header, record.payload);
+            self.last = record.version;
+            if self.group.len() >= PIECE_BYTES {
+                self.write_group()?;
+            }
+        }
+        if self.group.is_empty() { Ok(()) } else { self.write_group() }
+    }
+
+    fn gather(&mut self, header: Header, payload: &[u8]) {
+        let place = Place {
+            segment: self.active.header.id,
+            salt: self.active.header.salt,
+            offset: self.end + self.group.len() as u64,
+        };
+        push_record(&mut self.group, header, place, payload);
+    }
+
+    /// Writes the gathered group, with a terminator behind it where an earlier life of the file
+    /// might begin, and zeros ahead if the file has to grow.
+    fn write_group(&mut self) -> Result<()> {
+        let len = self.group.len();
+        self.group.extend_from_slice(&TERMINATOR);
+        let end_written = self.end + self.group.len() as u64;
+        if end_written > self.active.prewritten {
+            let zeros = self.next_zeros(end_written);
+            self.group.resize(self.group.len() + zeros, 0);
+            self.active.prewritten = end_written + zeros as u64;
+        }
+        let written = self.active.file.write_at(&self.group, self.end);
+        written.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        self.end += len as u64;
+        self.group.clear();
+        Ok(())
+    }
+
+    /// How many zeros to write ahead of that offset; not beyond the segment's end.
+    fn next_zeros(&mut self, offset: u64) -> usize {
+        self.zeros = (2 * self.zeros).min(MAX_ZEROS_BYTES);
+        let room = self.segments.segment_bytes().saturating_sub(offset);
+        usize::try_from(room).unwrap_or(MAX_ZEROS_BYTES).min(self.zeros)
+    }
+
+    /// Goes on with the next segment if a record of that size and the seal do not fit this one.
+    fn rotate_if_full(&mut self, record: usize) -> Result<()> {
+        let end = self.end + self.group.len() as u64;
+        let full = end + (record + HEADER_BYTES) as u64 > self.segments.segment_bytes();
+        if !full || end == segment::HEADER_BYTES as u64 {
+            return Ok(());
+        }
+        let next = match self.segments.take_next() {
+            Ok(next) => next,
+            // A segment may be longer than it should; commits need not fail for it.
+            Err(error) => {
+                tracing::warn!(%error, "cannot begin a log segment, going on with the last");
+                return Ok(());
+            }
+        };
+        self.seal()?;
+        self.segments.rotated(self.last, next.header.id);
+        self.active = next;
+        self.end = segment::HEADER_BYTES as u64;
+        self.synced = self.end;
+        self.zeros = FIRST_ZEROS_BYTES;
+        Ok(())
+    }
+
+    /// Ends the segment: all its records are synced, then the seal, which says so, is.
+    fn seal(&mut self) -> Result<()> {
+        if !self.group.is_empty() {
+            self.write_group()?;
+        }
+        self.sync_active()?;
+        self.gather(seal_header(self.last, self.synced), &[]);
+        self.write_group()?;
+        self.sync_active()
+    }
+
+    fn sync_active(&mut self) -> Result<()> {
+        if self.synced < self.end {
+            self.active.file.sync().map_err(|e| Error::io("sync", &self.active.path, e))?;
+            self.synced = self.end;
+        }
+        Ok(())
+    }
+}
