@@ -34,6 +34,7 @@ pub use version::Version;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
 }
 

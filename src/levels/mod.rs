@@ -15,6 +15,8 @@
 mod compaction;
 mod edit;
 mod file;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod gc;
 mod manifest;
 mod open;

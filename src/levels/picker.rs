@@ -170,8 +170,7 @@ impl Picker<'_> {
             if reserved == Some(level) {
                 continue;
             }
-            let task =
-                if level == Level::ZERO { self.from_level_0() } else { self.from_level(level) };
+            let task = if level == Level::ZERO { self.drain_level_0() } else { self.drain(level) };
             if task.is_some() {
                 return task;
             }
@@ -191,22 +190,21 @@ impl Picker<'_> {
     }
 
     /// The oldest file moves if nothing is in its way; otherwise the older files go together.
-    fn from_level_0(&self) -> Option<Task> {
+    fn drain_level_0(&self) -> Option<Task> {
         let files: Vec<_> =
             self.state.level(Level::ZERO).iter().filter(|f| self.is_free(f)).cloned().collect();
         let oldest = files.last()?;
         let alone = self.descend(Level::ZERO, vec![Arc::clone(oldest)])?;
-        if alone.files.len() == 1 && !is_garbage(oldest) {
-            if let Some(inputs) = self.free(alone) {
-                return Some(Task::Move(inputs));
-            }
+        let moves = alone.files.len() == 1 && !is_garbage(oldest);
+        if let Some(inputs) = moves.then(|| self.free(alone)).flatten() {
+            return Some(Task::Move(inputs));
         }
         let older = files.len().saturating_sub(LEVEL_0_MOST);
         let together = files.get(older..).unwrap_or_default().to_vec();
         self.free(self.descend(Level::ZERO, together)?).map(Task::Rewrite)
     }
 
-    fn from_level(&self, level: Level) -> Option<Task> {
+    fn drain(&self, level: Level) -> Option<Task> {
         let run = self.state.level(level);
         let below = self.state.level(level.below());
         let mut candidates: Vec<(f64, &Arc<TableFile>)> = run
@@ -259,7 +257,7 @@ impl Picker<'_> {
                 &file.meta.largest,
             );
         match level {
-            Level::ZERO => self.from_level_0(),
+            Level::ZERO => self.drain_level_0(),
             _ if hides_something => self.push_down(level, file),
             _ => self.in_place(level, file),
         }

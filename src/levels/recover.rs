@@ -152,12 +152,22 @@ fn read_manifest(
     let Some(bytes) = read_file(disk, &path)? else {
         return Err(Damage::new(0, "the manifest that CURRENT names", "no file").in_file(&path, 0));
     };
-    let number = read_header(&bytes, MANIFEST_MAGIC, &path)?;
+    parse_manifest(&bytes, id, path, mode)
+}
+
+/// What the bytes of a manifest say.
+pub(super) fn parse_manifest(
+    bytes: &[u8],
+    id: ManifestId,
+    path: PathBuf,
+    mode: Recovery,
+) -> Result<(Inventory, Option<Corruption>)> {
+    let number = read_header(bytes, MANIFEST_MAGIC, &path)?;
     if number != id.0 {
         let found = format!("number {number}");
         return Err(Damage::new(12, "the number in the file's name", found).in_file(&path, 0));
     }
-    let mut reading = Reading { path, id, bytes: &bytes, at: HEADER_BYTES, ordinal: 0 };
+    let mut reading = Reading { path, id, bytes, at: HEADER_BYTES, ordinal: 0 };
     let mut inventory = Inventory::new();
     loop {
         let before = inventory.clone_if(mode == Recovery::Salvage);

@@ -43,6 +43,9 @@ pub(crate) struct Opened {
     pub(crate) set_aside: Vec<SetAside>,
 }
 
+/// The first and the last key of something.
+pub(crate) type KeyRange = (Box<[u8]>, Box<[u8]>);
+
 /// A damaged or missing file that salvage left out.
 #[derive(Debug)]
 pub(crate) struct SetAside {
@@ -50,7 +53,7 @@ pub(crate) struct SetAside {
     /// Its new name, if it was there at all.
     pub(crate) renamed: Option<PathBuf>,
     /// First and last key, for a table file.
-    pub(crate) range: Option<(Box<[u8]>, Box<[u8]>)>,
+    pub(crate) range: Option<KeyRange>,
     /// Entries that were in a table file.
     pub(crate) entries: u64,
 }
