@@ -36,6 +36,7 @@ pub use version::Version;
 pub mod fuzzing {
     pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
+    pub use crate::wal::fuzz_replay;
 }
 
 /// What the benchmarks of this package reach beneath the public surface.

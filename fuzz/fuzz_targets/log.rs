@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tablestone::fuzzing::fuzz_log(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tablestone::fuzzing::fuzz_replay(data));
