@@ -13,12 +13,15 @@ use crate::version::Version;
 /// exceeds this, and what a projection adds, must be in their reach.
 const BYTES_LIMIT: usize = 1 << 30;
 
+type Predicate<'p> = dyn FnMut(RowRef<'_>) -> bool + 'p;
+type Projection<'p> = dyn FnMut(&[u8], &mut Vec<u8>) + 'p;
+
 /// What the caller decides about stored bytes before they are copied.
 pub(crate) struct ScanHooks<'p> {
     /// Which entities are wanted; all, if there is none.
-    pub(crate) predicate: Option<&'p mut dyn FnMut(RowRef<'_>) -> bool>,
+    pub(crate) predicate: Option<&'p mut Predicate<'p>>,
     /// Appends what is wanted of a stored value; all of it, if there is none.
-    pub(crate) projection: Option<&'p mut dyn FnMut(&[u8], &mut Vec<u8>)>,
+    pub(crate) projection: Option<&'p mut Projection<'p>>,
 }
 
 /// What came of offering a row to the page.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How much a page may hold, and how much work it may be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ScanLimits {
     /// Entities that match; one is taken in any case.
     pub(crate) entities: usize,

@@ -48,9 +48,9 @@ pub(crate) fn scan(
     at: Version,
     clock: &dyn Clock,
 ) -> Result<PageData> {
-    let Some(span) = range.span(start.as_ref()) else { return Ok(PageData::empty()) };
+    let Some(span) = range.span(start) else { return Ok(PageData::empty()) };
     let tombstones = Tombstones::of(view);
     let shadow = tombstones.shadow(&span.low, &span.high, at);
     let context = ScanContext { sources: sources(view, &span)?, shadow, at, clock };
-    Scan::new(context, span, range.direction, limits.clone(), hooks).run()
+    Scan::new(context, span, range.direction, *limits, hooks).run()
 }

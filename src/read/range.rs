@@ -49,7 +49,7 @@ pub(crate) struct Span {
 
 impl ScanRange {
     /// The span from `start` on; `None` if it is empty.
-    pub(crate) fn span(&self, start: Option<&Continuation>) -> Option<Span> {
+    pub(crate) fn span(&self, start: Option<Continuation>) -> Option<Span> {
         let rows = RowSpan::new(&self.row)?;
         let mut table = Vec::new();
         key::push_table(&mut table, self.table);
@@ -66,7 +66,7 @@ impl ScanRange {
             Bound::Unbounded => key::prefix_end(&table),
         };
         if let Some((pk, rk)) = start {
-            let start = key::encode(self.table, pk, rk);
+            let start = key::encode(self.table, &pk, &rk);
             match self.direction {
                 Direction::Forward => low = low.max(start),
                 Direction::Reverse => high = high.min(after(start)),
@@ -109,9 +109,9 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowSpan {
     /// What follows the partition's prefix in the first key; empty if unbounded.
-    low: Vec<u8>,
+    suffix_low: Vec<u8>,
     /// What follows it in the first key no longer in the range; `None` if unbounded.
-    high: Option<Vec<u8>>,
+    suffix_high: Option<Vec<u8>>,
     /// The partition entered: the prefix of its keys.
     partition: Vec<u8>,
     partition_low: Vec<u8>,
@@ -127,33 +127,39 @@ impl RowSpan {
             key::push_component(&mut out, rk);
             out
         };
-        let low = match &bounds.0 {
+        let suffix_low = match &bounds.0 {
             Bound::Included(rk) => component(rk),
             Bound::Excluded(rk) => after(component(rk)),
             Bound::Unbounded => Vec::new(),
         };
-        let high = match &bounds.1 {
+        let suffix_high = match &bounds.1 {
             Bound::Included(rk) => Some(after(component(rk))),
             Bound::Excluded(rk) => Some(component(rk)),
             Bound::Unbounded => None,
         };
-        if high.as_ref().is_some_and(|high| low >= *high) {
+        if suffix_high.as_ref().is_some_and(|high| suffix_low >= *high) {
             return None;
         }
-        let [partition, partition_low, partition_high, partition_end] = Default::default();
-        Some(Self { low, high, partition, partition_low, partition_high, partition_end })
+        Some(Self {
+            suffix_low,
+            suffix_high,
+            partition: Vec::new(),
+            partition_low: Vec::new(),
+            partition_high: Vec::new(),
+            partition_end: Vec::new(),
+        })
     }
 
     fn is_unbounded(&self) -> bool {
-        self.low.is_empty() && self.high.is_none()
+        self.suffix_low.is_empty() && self.suffix_high.is_none()
     }
 
     fn low_in(&self, prefix: &[u8]) -> Vec<u8> {
-        [prefix, &self.low].concat()
+        [prefix, &self.suffix_low].concat()
     }
 
     fn high_in(&self, prefix: &[u8]) -> Vec<u8> {
-        match &self.high {
+        match &self.suffix_high {
             Some(high) => [prefix, high].concat(),
             None => key::prefix_end(prefix),
         }
@@ -180,10 +186,10 @@ impl RowSpan {
         self.partition.extend_from_slice(prefix);
         self.partition_low.clear();
         self.partition_low.extend_from_slice(prefix);
-        self.partition_low.extend_from_slice(&self.low);
+        self.partition_low.extend_from_slice(&self.suffix_low);
         self.partition_end = key::prefix_end(prefix);
         self.partition_high.clear();
-        match &self.high {
+        match &self.suffix_high {
             Some(high) => {
                 self.partition_high.extend_from_slice(prefix);
                 self.partition_high.extend_from_slice(high);

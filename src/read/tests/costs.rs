@@ -9,10 +9,10 @@ use crate::read::{
     Direction, KeyBounds, PageData, ScanHooks, ScanLimits, ScanRange, StopReason, scan,
 };
 
-const PARTITIONS: u64 = 50;
-const ROWS: u64 = 40;
+pub(super) const PARTITIONS: u64 = 50;
+pub(super) const ROWS: u64 = 40;
 
-fn key(number: u64) -> Vec<u8> {
+pub(super) fn key(number: u64) -> Vec<u8> {
     format!("{number:04}").into_bytes()
 }
 
@@ -22,7 +22,7 @@ fn grid() -> Vec<Step> {
 }
 
 /// The grid in a memtable, in a file, and in many.
-fn grids() -> impl Iterator<Item = Vec<Step>> {
+pub(super) fn grids() -> impl Iterator<Item = Vec<Step>> {
     let places = [vec![Step::Freeze], vec![Step::Flush], vec![Step::Flush, Step::Sink(0)]];
     places.into_iter().map(|place| [grid(), place].concat())
 }

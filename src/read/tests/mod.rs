@@ -1,6 +1,7 @@
 //! Reads compared with a naive model, over memtables and table files.
 
 mod costs;
+mod estimates;
 mod pages;
 mod points;
 mod shelf;
