@@ -166,7 +166,7 @@ impl fmt::Display for Limit {
 }
 
 /// Damage found in a file: it was not returned as data, and the file was left as it is (R-E22).
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{file:?} is damaged at offset {offset}: expected {expected}, found {found}")]
 pub struct Corruption {
     /// The damaged file.

@@ -10,8 +10,6 @@
 
 use std::fmt;
 
-use crate::error::Damage;
-
 const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
 /// Table ids below this take one byte.
@@ -123,45 +121,6 @@ fn table_len(key: &[u8]) -> usize {
     }
 }
 
-/// An encoded key taken apart; the components are still escaped and without terminators.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parts<'a> {
-    pub(crate) table: TableId,
-    pub(crate) partition_key: &'a [u8],
-    pub(crate) row_key: &'a [u8],
-}
-
-/// Takes an encoded key apart; the offset in an error is that within the key.
-pub(crate) fn split(key: &[u8]) -> Result<Parts<'_>, Damage> {
-    let (table, after_table) = split_table(key)?;
-    let (partition_key, after_partition) = split_component(key, after_table)?;
-    let (row_key, end) = split_component(key, after_partition)?;
-    if end != key.len() {
-        return Err(Damage::new(end as u64, "the end of the key", "more bytes"));
-    }
-    Ok(Parts { table, partition_key, row_key })
-}
-
-fn split_table(key: &[u8]) -> Result<(TableId, usize), Damage> {
-    let len = table_len(key);
-    match (key.first(), key.get(1..len)) {
-        (Some(&first), Some([])) => Ok((TableId(u64::from(first)), 1)),
-        (Some(_), Some(bytes)) if bytes.len() <= 8 => {
-            let id = bytes.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
-            Ok((TableId(id), len))
-        }
-        _ => Err(Damage::new(0, "an encoded table id", "the end of the key")),
-    }
-}
-
-fn split_component(key: &[u8], start: usize) -> Result<(&[u8], usize), Damage> {
-    let rest = key.get(start..).unwrap_or_default();
-    match memchr::memchr(TERMINATOR, rest) {
-        Some(end) => Ok((rest.get(..end).unwrap_or_default(), start + end + 1)),
-        None => Err(Damage::new(key.len() as u64, "a terminated key component", "the end")),
-    }
-}
-
 /// Appends a component without its escapes: what the caller gave to [`push_component`].
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     let mut rest = escaped;
@@ -233,12 +192,13 @@ mod tests {
         }
 
         #[test]
-        fn split_gives_back_what_was_encoded(t in table(), pk in component(), rk in component()) {
+        fn a_component_is_given_back(t in table(), pk in component(), rk in component()) {
             let key = encode(TableId(t), &pk, &rk);
-            let parts = split(&key).unwrap();
-            prop_assert_eq!(parts.table, TableId(t));
-            prop_assert_eq!(unescaped(parts.partition_key), pk);
-            prop_assert_eq!(unescaped(parts.row_key), rk);
+            let (partition, row) = key.split_at(partition_len(&key));
+            let mut prefix = Vec::new();
+            push_table(&mut prefix, TableId(t));
+            prop_assert_eq!(unescaped(&partition[prefix.len()..partition.len() - 1]), pk);
+            prop_assert_eq!(unescaped(&row[..row.len() - 1]), rk);
         }
 
         #[test]
@@ -254,7 +214,6 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..24)) {
-            let _ = split(&bytes);
             let _ = partition_len(&bytes);
             let _ = unescaped(&bytes);
         }

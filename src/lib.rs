@@ -9,6 +9,7 @@
 )]
 
 mod cache;
+mod commit;
 mod entry;
 pub mod env;
 mod error;
@@ -21,13 +22,20 @@ mod options;
 mod read;
 mod sst;
 mod sync;
+mod table;
 mod tombstone;
 mod varint;
 mod version;
 mod wal;
 
+pub use commit::{Commit, MergeRefusal, Precondition, RecoveryReport, TornTail};
 pub use error::{Corruption, Error, IoError, Limit, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
+pub use read::{Estimate, RowRef, StopReason};
+pub use table::{
+    Batch, Continuation, Database, ImportReport, LevelStats, Page, Pages, Query, Row, Snapshot,
+    Stats, Table, TableList, TableView,
+};
 pub use version::Version;
 
 /// The decoders of stored bytes, for fuzzing.

@@ -2,14 +2,20 @@
 //! `cfg(loom)`.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::MutexGuard;
-#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+#[cfg(loom)]
+pub(crate) use loom::sync::{Arc, MutexGuard};
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
 
 /// loom's mutex in the form of `parking_lot`'s.
 #[cfg(loom)]

@@ -157,7 +157,7 @@ impl Tree {
     }
 
     /// Whether something was left out of the tree when it was opened.
-    pub(super) fn is_damaged(&self) -> bool {
+    pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 

@@ -56,7 +56,8 @@ pub(crate) fn get_raw<R>(
             return Ok(shown);
         }
     }
-    Ok(None)
+    let deleted = Found { version: cover, kind: Kind::Delete, value: &[] };
+    Ok(visit.take().filter(|_| cover > Version::ZERO).map(|visit| visit(deleted)))
 }
 
 /// What a read sees of an entry that tombstones cover up to `cover`.

@@ -1,0 +1,154 @@
+//! [`Commit`]: the outcome of a write that is on its way, to wait for or to await.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::gate::Gate;
+use super::pipeline::Pipeline;
+use super::waiters::WaiterKey;
+use crate::error::{Error, Result};
+use crate::version::Version;
+
+/// What came of a write under its latch, valid once `upto` is visible: for a success its own
+/// version, for a failed condition the version it lost to.
+#[derive(Debug)]
+pub(crate) struct Applied<T> {
+    pub(crate) upto: Version,
+    pub(crate) result: Result<T>,
+}
+
+impl<T> Applied<T> {
+    pub(crate) fn done(upto: Version, value: T) -> Self {
+        Self { upto, result: Ok(value) }
+    }
+
+    pub(crate) fn failed(upto: Version, error: Error) -> Self {
+        Self { upto, result: Err(error) }
+    }
+}
+
+/// A piece of work that waits for admission.
+pub(super) type Work<T> = Box<dyn FnOnce(&Pipeline) -> Applied<T> + Send>;
+
+/// A write on its way: [`wait`](Commit::wait) blocks the thread, `.await` does not need one.
+///
+/// The write is checked and ordered when the call that returned this handle returns, except under
+/// overload, when that happens once the engine has room and somebody waits. It is written and
+/// synced at the latest when the handle is waited on, polled or dropped; many handles can be under
+/// way at once and share a sync. Dropping the handle does not undo the write.
+#[must_use = "the outcome is known only after `wait` or `.await`"]
+pub struct Commit<T> {
+    pipeline: Arc<Pipeline>,
+    state: State<T>,
+    waiter: Option<WaiterKey>,
+}
+
+enum State<T> {
+    /// Not admitted yet.
+    Gated(Gate, Work<T>),
+    Applied(Applied<T>),
+    Done,
+}
+
+impl<T> Commit<T> {
+    pub(super) fn applied(pipeline: Arc<Pipeline>, applied: Applied<T>) -> Self {
+        Self { pipeline, state: State::Applied(applied), waiter: None }
+    }
+
+    pub(super) fn gated(pipeline: Arc<Pipeline>, gate: Gate, work: Work<T>) -> Self {
+        Self { pipeline, state: State::Gated(gate, work), waiter: None }
+    }
+
+    /// A handle whose outcome is known without a write.
+    pub(crate) fn refused(pipeline: Arc<Pipeline>, error: Error) -> Self {
+        Self::applied(pipeline, Applied::failed(Version::ZERO, error))
+    }
+
+    /// Blocks until the write is acknowledged as [`Durability`](crate::Durability) says.
+    ///
+    /// # Errors
+    /// Conditions that were not met ([`Error::EntityExists`], [`Error::EntityNotFound`],
+    /// [`Error::VersionMismatch`]), limits, [`Error::TableNotFound`]: nothing was changed.
+    /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
+    /// [`Error::Poisoned`]: the log failed, and whether the write survives is known after
+    /// reopening.
+    pub fn wait(mut self) -> Result<T> {
+        let applied = match std::mem::replace(&mut self.state, State::Done) {
+            State::Gated(mut gate, work) => {
+                gate.wait(&self.pipeline)?;
+                work(&self.pipeline)
+            }
+            State::Applied(applied) => applied,
+            State::Done => return Err(finished()),
+        };
+        self.pipeline.wait(applied.upto)?;
+        applied.result
+    }
+
+    fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Result<T>> {
+        if let State::Gated(gate, _) = &mut self.state {
+            match gate.poll(&self.pipeline, context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => {
+                    self.state = State::Done;
+                    return Poll::Ready(Err(error));
+                }
+                Poll::Ready(Ok(())) => {}
+            }
+        }
+        let applied = match std::mem::replace(&mut self.state, State::Done) {
+            State::Gated(_, work) => work(&self.pipeline),
+            State::Applied(applied) => applied,
+            State::Done => return Poll::Ready(Err(finished())),
+        };
+        match self.pipeline.poll(applied.upto, &mut self.waiter, context) {
+            Poll::Pending => {
+                self.state = State::Applied(applied);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(())) => Poll::Ready(applied.result),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+fn finished() -> Error {
+    Error::InvalidArgument("the outcome of this commit was taken already".into())
+}
+
+impl<T> Unpin for Commit<T> {}
+
+impl<T> Future for Commit<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_outcome(context)
+    }
+}
+
+impl<T> Drop for Commit<T> {
+    fn drop(&mut self) {
+        if let Some(key) = self.waiter.take() {
+            self.pipeline.waiters().deregister(key);
+        }
+        if let State::Applied(applied) = &self.state
+            && applied.upto > self.pipeline.visible()
+        {
+            self.pipeline.drive_in_background();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Commit<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Gated(..) => "gated",
+            State::Applied(_) => "applied",
+            State::Done => "done",
+        };
+        f.debug_struct("Commit").field("state", &state).finish_non_exhaustive()
+    }
+}

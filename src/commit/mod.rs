@@ -1,0 +1,39 @@
+//! Commit: latches, preconditions, group commit, publication, durability.
+//!
+//! Invariants are argued in [`pipeline`] (order and publication) and [`batch`] (conditions). This
+//! room calls the rooms below it: read (for conditions), levels (memtables, back-pressure) and
+//! wal. What a commit changes is a [`payload`], in the log and for the memtable alike.
+
+mod batch;
+mod gate;
+mod handle;
+mod latch;
+mod payload;
+mod pipeline;
+mod ranges;
+mod recovery;
+mod sequence;
+mod waiters;
+
+pub(crate) use batch::{Action, BatchWrite, Incarnation, Operation};
+pub use batch::{MergeRefusal, Precondition};
+pub(crate) use handle::Applied;
+pub use handle::Commit;
+pub(crate) use payload::Payload;
+pub(crate) use pipeline::{Pipeline, Prepared};
+pub(crate) use ranges::{ImportRow, delete_rows, import};
+pub(crate) use recovery::open;
+pub use recovery::{RecoveryReport, TornTail};
+
+use crate::error::{Error, Limit, Result};
+
+/// Fails if `size` is over `limit`.
+pub(crate) fn check_limit(what: Limit, size: usize, limit: usize) -> Result<()> {
+    if size > limit {
+        return Err(Error::LimitExceeded { what, size: size as u64, limit: limit as u64 });
+    }
+    Ok(())
+}
+
+#[cfg(fuzzing)]
+pub(crate) use payload::fuzz_payload;

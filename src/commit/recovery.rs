@@ -1,0 +1,161 @@
+//! Opening: lock, manifest, log replay, and a pipeline over what was found.
+//!
+//! Invariant: every commit that was acknowledged under sync is in the tree when this returns, in
+//! order, whole; nothing after a gap in the log is. A strict opening that fails has changed no
+//! file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::payload::{self, Origin};
+use super::pipeline::Pipeline;
+use crate::cache::BlockCache;
+use crate::env::{Disk, Jobs, LockGuard};
+use crate::error::{Corruption, Error, Result};
+use crate::levels::{self, OpenContext, Opened as OpenedTree, SetAside, Tree};
+use crate::options::Options;
+use crate::wal::{self, ReplayedRecord, SegmentId};
+
+/// Where replay begins if no manifest names the place: there is none yet, or damage took it.
+const OLDEST_THERE_IS: SegmentId = SegmentId::new(0);
+/// The file whose lock says that the directory is open.
+const LOCK_FILE: &str = "LOCK";
+
+/// What opening a database found and did.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// Commits that were read back from the log.
+    pub replayed_commits: u64,
+    /// Bytes of log they took.
+    pub replayed_bytes: u64,
+    /// The torn tail that was trimmed from the newest log segment, if there was one.
+    pub torn_tail: Option<TornTail>,
+    /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
+    pub lost: Vec<Corruption>,
+}
+
+/// A torn tail: bytes of writes that were under way, and not acknowledged, when the machine
+/// stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The log segment.
+    pub file: std::path::PathBuf,
+    /// Where the tail began, in bytes from the file's start.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// An opened database, before its front door.
+pub(crate) struct Opened {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) jobs: Arc<dyn Jobs>,
+    pub(crate) lock: Box<dyn LockGuard>,
+    pub(crate) report: RecoveryReport,
+}
+
+/// Opens the database in `dir`, creating it if the directory is empty or missing.
+pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
+    options.check()?;
+    let disk = options.env.disk();
+    let lock = lock(&*disk, dir)?;
+    let jobs = options.env.start_jobs(options.background_threads);
+    let opened = open_locked(dir, options, &disk, &jobs);
+    match opened {
+        Ok((pipeline, report)) => Ok(Opened { pipeline, jobs, lock, report }),
+        Err(error) => {
+            jobs.stop();
+            Err(error)
+        }
+    }
+}
+
+fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    disk.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
+    refuse_foreign(disk, dir)?;
+    let path = dir.join(LOCK_FILE);
+    disk.lock(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked(dir.into()),
+        _ => Error::io("lock", &path, e),
+    })
+}
+
+/// A directory that holds something else must not be written into.
+fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let foreign = names.iter().find(|name| *name != LOCK_FILE && !levels::is_ours(name));
+    match foreign {
+        Some(name) if !names.iter().any(|n| n == levels::CURRENT) => Err(Error::NotADatabase {
+            dir: dir.into(),
+            reason: format!("it holds {name:?} and no {}", levels::CURRENT).into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn open_locked(
+    dir: &Path,
+    options: Options,
+    disk: &Arc<dyn Disk>,
+    jobs: &Arc<dyn Jobs>,
+) -> Result<(Arc<Pipeline>, RecoveryReport)> {
+    let sizing = options.sizing();
+    let OpenedTree { tree, set_aside } = Tree::open(OpenContext {
+        disk: Arc::clone(disk),
+        clock: options.env.clock(),
+        jobs: Arc::clone(jobs),
+        dir: dir.to_owned(),
+        options: &options,
+        cache: Arc::new(BlockCache::new(sizing.cache_bytes)),
+        metrics: Arc::default(),
+    })?;
+    // The log holds no more than all memtables may: one memtable takes it.
+    let (flushed, memtable) = (tree.flushed(), tree.active_memtable());
+    let mut visit = |record: ReplayedRecord<'_>| {
+        // Table files have what is flushed, though the segment is still there for later commits.
+        if record.version <= flushed {
+            return Ok(());
+        }
+        payload::apply(record.payload, Origin::Log, record.version, &memtable)
+            .map_err(|damage| damage.in_file(record.file, record.offset))
+    };
+    let first = if tree.is_new() || tree.is_damaged() { OLDEST_THERE_IS } else { tree.log_start() };
+    let replayed = wal::replay(disk, dir, first, options.recovery, &mut visit)?;
+    let last = replayed.last_version.max(flushed);
+    tree.publish(last);
+    let report = report(&replayed, set_aside);
+    let log = wal::Writer::create(
+        Arc::clone(disk),
+        dir,
+        replayed.next_segment_id,
+        last,
+        sizing.segment_bytes,
+        replayed.segments,
+    )?;
+    let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, last);
+    pipeline.tree().start()?;
+    Ok((pipeline, report))
+}
+
+fn report(replayed: &wal::Replayed, set_aside: Vec<SetAside>) -> RecoveryReport {
+    let mut report = RecoveryReport {
+        replayed_commits: replayed.records,
+        replayed_bytes: replayed.bytes,
+        torn_tail: replayed.torn.as_ref().map(|torn| TornTail {
+            file: torn.file.clone(),
+            offset: torn.offset,
+            bytes: torn.bytes,
+        }),
+        lost: set_aside.into_iter().map(|aside| aside.corruption).collect(),
+    };
+    report.lost.extend(replayed.lost.iter().cloned());
+    tracing::info!(
+        commits = report.replayed_commits,
+        bytes = report.replayed_bytes,
+        torn = report.torn_tail.is_some(),
+        lost = report.lost.len(),
+        "recovered"
+    );
+    report
+}

@@ -1,0 +1,137 @@
+//! Who waits for a version to become visible: threads and tasks alike, each a waker.
+//!
+//! Invariant: a waiter that registered before a version was published, or before the log stream
+//! was released, is woken after it. So register first, then look, then sleep.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+
+use parking_lot::Mutex;
+
+use crate::version::Version;
+
+/// Identifies a registered waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaiterKey {
+    version: Version,
+    number: u64,
+}
+
+/// Whether a waiter can drive the log itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A blocked thread: it can, and does when it wakes and finds the log free.
+    Thread,
+    /// A task, which must not block.
+    Task,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    waker: Waker,
+    role: Role,
+}
+
+/// The waiters of a database, by the version they wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next_number: u64,
+    waiting: BTreeMap<WaiterKey, Waiter>,
+}
+
+impl Waiters {
+    pub(crate) fn register(&self, version: Version, waker: Waker, role: Role) -> WaiterKey {
+        let mut state = self.state.lock();
+        state.next_number += 1;
+        let key = WaiterKey { version, number: state.next_number };
+        state.waiting.insert(key, Waiter { waker, role });
+        key
+    }
+
+    pub(crate) fn deregister(&self, key: WaiterKey) {
+        self.state.lock().waiting.remove(&key);
+    }
+
+    /// Wakes everybody who waits for a version up to this one.
+    pub(crate) fn wake_through(&self, visible: Version) {
+        let woken = {
+            let mut state = self.state.lock();
+            let rest = state.waiting.split_off(&WaiterKey { version: visible.next(), number: 0 });
+            std::mem::replace(&mut state.waiting, rest)
+        };
+        woken.into_values().for_each(|waiter| waiter.waker.wake());
+    }
+
+    /// Wakes the first waiting thread, to drive the log; says whether there is one.
+    pub(crate) fn wake_a_driver(&self) -> bool {
+        let waker = {
+            let state = self.state.lock();
+            let first = state.waiting.values().find(|waiter| waiter.role == Role::Thread);
+            first.map(|waiter| waiter.waker.clone())
+        };
+        waker.map(Waker::wake).is_some()
+    }
+}
+
+/// A waker that unparks a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The waker of this thread, made once: waiting allocates nothing.
+pub(crate) fn thread_waker() -> Waker {
+    thread_local! {
+        static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+    }
+    WAKER.with(Waker::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn only_waiters_up_to_the_version_are_woken() {
+        let waiters = Waiters::default();
+        let counts: Vec<_> = (0..4).map(|_| Arc::new(Count::default())).collect();
+        for (i, count) in counts.iter().enumerate() {
+            let version = Version::from_ticks(i as u64);
+            waiters.register(version, Waker::from(Arc::clone(count)), Role::Task);
+        }
+        waiters.wake_through(Version::from_ticks(1));
+        let woken: Vec<_> = counts.iter().map(|c| c.0.load(Ordering::SeqCst)).collect();
+        assert_eq!(woken, [1, 1, 0, 0]);
+        assert!(!waiters.wake_a_driver(), "tasks cannot drive");
+        let waker = Waker::from(Arc::clone(&counts[3]));
+        let key = waiters.register(Version::from_ticks(9), waker, Role::Thread);
+        assert!(waiters.wake_a_driver());
+        waiters.deregister(key);
+        assert!(!waiters.wake_a_driver());
+    }
+}

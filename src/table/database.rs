@@ -1,0 +1,252 @@
+//! [`Database`]: one directory, one owner; opens, closes, and gives out tables.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::catalog::{Catalog, TableList};
+use super::snapshot::Snapshot;
+use super::stats::Stats;
+use super::table::{Table, list_names};
+use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
+use crate::env::{Jobs, LockGuard};
+use crate::error::{Error, Limit, Result};
+use crate::options::Options;
+use crate::version::Version;
+
+/// Longest table name in bytes.
+const TABLE_NAME_BYTES: usize = 512;
+/// Closing flushes a memtable larger than this, so that the next opening replays little.
+const REPLAY_AT_MOST: usize = 4 << 20;
+
+/// An open database: a directory that this process owns.
+///
+/// Handles are cheap to clone and can be used from any thread; the database closes in order when
+/// the last handle on it (tables, snapshots and commits included) goes, or with
+/// [`close`](Database::close), which says whether that succeeded.
+///
+/// ```
+/// use tablestone::{Database, Options};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table("people").wait()?;
+/// let version = people.insert("de", "karl", "born 1854").wait()?;
+/// let row = people.get("de", "karl")?.ok_or("just inserted")?;
+/// assert_eq!((row.version, &row.value[..]), (version, &b"born 1854"[..]));
+/// database.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    dir: PathBuf,
+    pipeline: Arc<Pipeline>,
+    catalog: Arc<Catalog>,
+    jobs: Arc<dyn Jobs>,
+    report: RecoveryReport,
+    /// Dropped last: the directory stays locked until everything is closed.
+    _lock: Box<dyn LockGuard>,
+}
+
+impl Database {
+    /// Opens the database in a directory, creating both if missing.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if it is open elsewhere, [`Error::NotADatabase`] if the directory holds
+    /// something else, [`Error::UnsupportedFormat`] if a later version wrote it,
+    /// [`Error::Corruption`] if it is damaged, [`Error::InvalidArgument`] for a bad option,
+    /// [`Error::Io`].
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let dir = dir.as_ref();
+        let opened = commit::open(dir, options)?;
+        let inner = Inner {
+            dir: dir.to_owned(),
+            pipeline: opened.pipeline,
+            catalog: Arc::default(),
+            jobs: opened.jobs,
+            report: opened.report,
+            _lock: opened.lock,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.inner.dir
+    }
+
+    /// What opening found and did.
+    #[must_use]
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.inner.report
+    }
+
+    /// Creates a table. Of two concurrent creations of a name one wins (R-E17).
+    ///
+    /// The outcome is [`Error::TableExists`] if there is one, [`Error::LimitExceeded`] if the
+    /// name is longer than 512 bytes, [`Error::InvalidArgument`] if it is empty.
+    pub fn create_table(&self, name: &str) -> Commit<Table> {
+        if let Err(error) = check_name(name) {
+            return Commit::refused(Arc::clone(&self.inner.pipeline), error);
+        }
+        let (inner, name) = (Arc::clone(&self.inner), Box::<str>::from(name));
+        self.inner.pipeline.begin(name.len(), move |pipeline| {
+            let Applied { upto, result } = inner.catalog.create(pipeline, &name);
+            Applied { upto, result: result.map(|incarnation| Table::new(inner, incarnation)) }
+        })
+    }
+
+    /// Opens a table, creating it if it does not exist.
+    ///
+    /// # Errors
+    /// As [`create_table`](Self::create_table), but for [`Error::TableExists`].
+    pub fn create_table_if_missing(&self, name: &str) -> Result<Table> {
+        loop {
+            match self.table(name) {
+                Err(Error::TableNotFound(_)) => {}
+                found => return found,
+            }
+            match self.create_table(name).wait() {
+                Err(Error::TableExists(_)) => {}
+                created => return created,
+            }
+        }
+    }
+
+    /// Opens an existing table.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`]; what reading the catalog returns.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        check_name(name)?;
+        let incarnation = self.inner.catalog.open(&self.inner.pipeline, name)?;
+        Ok(Table::new(Arc::clone(&self.inner), incarnation))
+    }
+
+    /// Drops a table and all its entities in constant time; a table created with that name
+    /// afterwards is empty. Handles on it return [`Error::TableNotFound`] from then on; snapshots
+    /// taken before still read it.
+    ///
+    /// The outcome is the version of the drop, or [`Error::TableNotFound`].
+    pub fn drop_table(&self, name: &str) -> Commit<Version> {
+        if let Err(error) = check_name(name) {
+            return Commit::refused(Arc::clone(&self.inner.pipeline), error);
+        }
+        let (catalog, name) = (Arc::clone(&self.inner.catalog), Box::<str>::from(name));
+        self.inner.pipeline.begin(name.len(), move |pipeline| catalog.drop_table(pipeline, &name))
+    }
+
+    /// Names of up to `limit` tables in byte order, from `from` on, inclusive.
+    ///
+    /// # Errors
+    /// What reading the catalog returns.
+    pub fn tables(&self, from: Option<&str>, limit: usize) -> Result<TableList> {
+        list_names(&self.inner, from, limit)
+    }
+
+    /// The database as of now, readable for as long as the snapshot lives.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.inner))
+    }
+
+    /// Makes every commit so far durable, whatever the durability the database was opened with.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::Io`].
+    pub fn sync(&self) -> Result<()> {
+        self.inner.pipeline.sync()
+    }
+
+    /// Writes what is in memory to table files, so that opening again replays no log.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Io`]: nothing is lost, the log still has it.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    /// Flushes, then compacts until nothing that is deleted or overwritten takes space, but for
+    /// what snapshots need. Done in the background anyway, in time; this waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Corruption`], [`Error::Io`]: nothing is lost.
+    pub fn compact(&self) -> Result<()> {
+        self.inner.flush()?;
+        self.inner.pipeline.tree().compact_all()
+    }
+
+    /// Counters and sizes.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::read(&self.inner.pipeline)
+    }
+
+    /// Reads every table file through, checking all checksums and the order of keys.
+    ///
+    /// # Errors
+    /// The first [`Error::Corruption`] or [`Error::Io`].
+    pub fn verify(&self) -> Result<()> {
+        self.inner.pipeline.tree().verify()
+    }
+
+    /// Closes the database: later calls on any handle that write return [`Error::Closed`]. The
+    /// directory stays locked until all handles are gone.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Io`]: what was acknowledged is safe in the log.
+    pub fn close(self) -> Result<()> {
+        self.inner.close()
+    }
+}
+
+impl Inner {
+    pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.pipeline.freeze()?;
+        self.pipeline.tree().flush_now()
+    }
+
+    fn close(&self) -> Result<()> {
+        let flushed = if self.pipeline.tree().view().active.bytes() > REPLAY_AT_MOST {
+            self.flush()
+        } else {
+            Ok(())
+        };
+        let closed = self.pipeline.close();
+        self.jobs.stop();
+        flushed.and(closed)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.close()
+            && !matches!(error, Error::Closed | Error::Poisoned(_))
+        {
+            tracing::error!(%error, dir = %self.dir.display(), "closing the database failed");
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("dir", &self.inner.dir).finish_non_exhaustive()
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::InvalidArgument("a table's name cannot be empty".into()));
+    }
+    check_limit(Limit::TableName, name.len(), TABLE_NAME_BYTES)
+}

@@ -1,0 +1,94 @@
+//! Import: many rows of any partitions, written unconditionally and pipelined.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::commit::{self, Commit, ImportRow, Incarnation, Pipeline, check_limit};
+use crate::error::{Limit, Result};
+use crate::version::Version;
+
+/// A commit is sent when its rows reach this size: large enough that a sync is a small part of
+/// it, small enough that other writers are not held up by its latches.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Commits under way at once, so that encoding goes on while the log syncs.
+const UNDER_WAY: usize = 4;
+
+/// What an import stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImportReport {
+    /// Number of rows given.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// The version of the last commit.
+    pub version: Version,
+}
+
+/// An import under way.
+pub(super) struct Importer<'a> {
+    pipeline: &'a Arc<Pipeline>,
+    incarnation: &'a Arc<Incarnation>,
+    rows: Vec<ImportRow>,
+    bytes: usize,
+    under_way: VecDeque<Commit<Version>>,
+    report: ImportReport,
+}
+
+impl<'a> Importer<'a> {
+    pub(super) fn new(pipeline: &'a Arc<Pipeline>, incarnation: &'a Arc<Incarnation>) -> Self {
+        Self {
+            pipeline,
+            incarnation,
+            rows: Vec::new(),
+            bytes: 0,
+            under_way: VecDeque::new(),
+            report: ImportReport::default(),
+        }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        partition_key: Vec<u8>,
+        row_key: Vec<u8>,
+        value: Vec<u8>,
+    ) -> Result<()> {
+        let options = self.pipeline.options();
+        check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)?;
+        check_limit(Limit::RowKey, row_key.len(), options.key_bytes)?;
+        check_limit(Limit::Value, value.len(), options.value_bytes)?;
+        let bytes = partition_key.len() + row_key.len() + value.len();
+        self.bytes += bytes;
+        self.report.rows += 1;
+        self.report.bytes += bytes as u64;
+        self.rows.push(ImportRow { partition_key, row_key, value });
+        if self.bytes >= CHUNK_BYTES {
+            self.send()?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<()> {
+        if self.under_way.len() == UNDER_WAY
+            && let Some(oldest) = self.under_way.pop_front()
+        {
+            self.report.version = oldest.wait()?;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let incarnation = Arc::clone(self.incarnation);
+        let bytes = std::mem::take(&mut self.bytes);
+        let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, rows);
+        self.under_way.push_back(self.pipeline.begin(bytes, import));
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<ImportReport> {
+        if !self.rows.is_empty() {
+            self.send()?;
+        }
+        while let Some(oldest) = self.under_way.pop_front() {
+            self.report.version = oldest.wait()?;
+        }
+        Ok(self.report)
+    }
+}

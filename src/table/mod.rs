@@ -1,0 +1,26 @@
+//! The front room: what users hold. Database, tables, batches, queries, pages, snapshots.
+//!
+//! Invariant: every handle is owned (`Clone + Send + Sync + 'static`) and keeps the database
+//! open; the last one to go closes it in order. This room checks limits and turns the user's
+//! words into calls of the commit and read rooms; it holds no data of its own.
+
+mod batch;
+mod catalog;
+mod database;
+mod import;
+mod page;
+mod query;
+mod snapshot;
+mod stats;
+#[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
+mod table;
+
+pub use batch::Batch;
+pub use catalog::TableList;
+pub use database::Database;
+pub use import::ImportReport;
+pub use page::{Continuation, Page, Row};
+pub use query::{Pages, Query};
+pub use snapshot::Snapshot;
+pub use stats::{LevelStats, Stats};
+pub use table::{Table, TableView};

@@ -1,0 +1,239 @@
+//! [`Query`]: what to read, in key order, a page at a time.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::time::Duration;
+
+use super::page::{Continuation, Page};
+use super::table::{Bounds, TableView, owned_bounds};
+use crate::error::Result;
+use crate::read::{self, Direction, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange};
+
+type Filter = Box<dyn FnMut(RowRef<'_>) -> bool + Send>;
+type Projection = Box<dyn FnMut(&[u8], &mut Vec<u8>) + Send>;
+
+/// A query over one table: a range of PartitionKeys and, within each partition, a range of
+/// RowKeys; how much to return at a time; and what to keep of it.
+///
+/// Every page is read at one version (R-E11). A page ends at its limits or at the end of the
+/// range, and then has a [`Continuation`] unless nothing is left (R-E12). A RowKey range costs
+/// what it returns, and one seek for each partition (R-E15).
+///
+/// ```
+/// use tablestone::{Database, Options};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let log = database.create_table("log").wait()?;
+/// for day in ["01", "02", "03", "04"] {
+///     log.insert("web-1", day, "up").wait()?;
+/// }
+/// let page = log.query().partition("web-1").rows("02"..).limit(2).page()?;
+/// let days: Vec<_> = page.iter().map(|row| row.row_key.to_vec()).collect();
+/// assert_eq!(days, [b"02", b"03"]);
+/// let next = page.continuation().cloned().ok_or("a third entity is left")?;
+/// let rest = log.query().partition("web-1").rows("02"..).continue_from(next).page()?;
+/// assert_eq!((rest.len(), rest.continuation()), (1, None));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a query does nothing until a page is asked for"]
+pub struct Query {
+    view: TableView,
+    partitions: Bounds,
+    rows: Bounds,
+    direction: Direction,
+    limits: ScanLimits,
+    time_limit: Option<Duration>,
+    start: Option<Continuation>,
+    filter: Option<Filter>,
+    projection: Option<Projection>,
+}
+
+impl Query {
+    pub(super) fn new(view: TableView) -> Self {
+        let options = view.inner().pipeline().options();
+        let limits = ScanLimits {
+            entities: options.page_entities,
+            bytes: options.page_bytes,
+            ..ScanLimits::default()
+        };
+        Self {
+            view,
+            partitions: (Bound::Unbounded, Bound::Unbounded),
+            rows: (Bound::Unbounded, Bound::Unbounded),
+            direction: Direction::Forward,
+            limits,
+            time_limit: None,
+            start: None,
+            filter: None,
+            projection: None,
+        }
+    }
+
+    /// Only this partition.
+    pub fn partition(mut self, partition_key: impl AsRef<[u8]>) -> Self {
+        let key = partition_key.as_ref().to_vec();
+        self.partitions = (Bound::Included(key.clone()), Bound::Included(key));
+        self
+    }
+
+    /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14).
+    pub fn partitions<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
+        self.partitions = owned_bounds(&range);
+        self
+    }
+
+    /// Only rows with a key in this range; each end inclusive or exclusive (R-E14).
+    pub fn rows<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
+        self.rows = owned_bounds(&range);
+        self
+    }
+
+    /// Only rows whose key starts with `prefix`.
+    pub fn row_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        let prefix = prefix.as_ref().to_vec();
+        self.rows = (Bound::Included(prefix.clone()), after_prefix(prefix));
+        self
+    }
+
+    /// From the last key to the first.
+    pub fn reverse(mut self) -> Self {
+        self.direction = Direction::Reverse;
+        self
+    }
+
+    /// At most this many entities in a page, of those that pass the filter; never more than
+    /// [`Options::page_entities`](crate::Options::page_entities). At least 1.
+    pub fn limit(mut self, entities: usize) -> Self {
+        self.limits.entities = self.limits.entities.min(entities.max(1));
+        self
+    }
+
+    /// Ends a page at this many bytes of stored keys and values; never more than
+    /// [`Options::page_bytes`](crate::Options::page_bytes). A page has at least one entity.
+    pub fn byte_limit(mut self, bytes: usize) -> Self {
+        self.limits.bytes = self.limits.bytes.min(bytes.max(1));
+        self
+    }
+
+    /// Ends a page when this many entries were examined, deleted and filtered ones included.
+    pub fn examine_at_most(mut self, entries: u64) -> Self {
+        self.limits.examined = Some(entries.max(1));
+        self
+    }
+
+    /// Ends a page when it has taken this long.
+    pub fn time_limit(mut self, time: Duration) -> Self {
+        self.time_limit = Some(time);
+        self
+    }
+
+    /// Ends a page at the end of a partition.
+    pub fn stop_at_partition_end(mut self) -> Self {
+        self.limits.partition = PartitionStop::Stop;
+        self
+    }
+
+    /// Keeps only the entities that `filter` says yes to. It sees stored bytes, before anything
+    /// is copied.
+    pub fn filter(mut self, filter: impl FnMut(RowRef<'_>) -> bool + Send + 'static) -> Self {
+        self.filter = Some(Box::new(filter));
+        self
+    }
+
+    /// Returns instead of each stored value what `projection` appends for it.
+    pub fn project(mut self, projection: impl FnMut(&[u8], &mut Vec<u8>) + Send + 'static) -> Self {
+        self.projection = Some(Box::new(projection));
+        self
+    }
+
+    /// Goes on where a page ended, in the direction of the query.
+    pub fn continue_from(mut self, continuation: Continuation) -> Self {
+        self.start = Some(continuation);
+        self
+    }
+
+    /// One page.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`](crate::Error::TableNotFound) if the table was dropped,
+    /// [`Error::Corruption`](crate::Error::Corruption), [`Error::Io`](crate::Error::Io).
+    pub fn page(mut self) -> Result<Page> {
+        self.read_page()
+    }
+
+    /// All pages, one after the other, each at a version of its own unless the query is of a
+    /// snapshot.
+    pub fn pages(self) -> Pages {
+        Pages { query: Some(self) }
+    }
+
+    fn read_page(&mut self) -> Result<Page> {
+        let range = ScanRange {
+            table: self.view.id(),
+            partition: self.partitions.clone(),
+            row: self.rows.clone(),
+            direction: self.direction,
+        };
+        let clock = self.view.inner().pipeline().clock();
+        self.limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
+        let (view, at) = self.view.read_point()?;
+        let hooks = ScanHooks {
+            predicate: self.filter.as_mut().map(|f| &mut **f as _),
+            projection: self.projection.as_mut().map(|p| &mut **p as _),
+        };
+        let start = self.start.take().map(Continuation::into_parts);
+        let data = read::scan(&view, &range, start, &self.limits, hooks, at, clock)?;
+        Ok(Page::new(data, at))
+    }
+}
+
+/// The bound just after every key with a prefix.
+fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
+    while let Some(last) = prefix.pop() {
+        if last < 0xFF {
+            prefix.push(last + 1);
+            return Bound::Excluded(prefix);
+        }
+    }
+    Bound::Unbounded
+}
+
+/// Iterator over the pages of a query; ends after the last page or the first error.
+pub struct Pages {
+    query: Option<Query>,
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        let mut query = self.query.take()?;
+        let page = query.read_page();
+        if let Ok(page) = &page
+            && let Some(next) = page.continuation()
+        {
+            query.start = Some(next.clone());
+            self.query = Some(query);
+        }
+        Some(page)
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("partitions", &self.partitions)
+            .field("rows", &self.rows)
+            .field("direction", &self.direction)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("query", &self.query).finish()
+    }
+}

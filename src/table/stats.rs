@@ -1,0 +1,127 @@
+//! [`Stats`]: a reading of every counter and size (R-E23).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::commit::Pipeline;
+
+/// What a database holds and has done since it was opened. Counters are read one after the other:
+/// sums over them may be off by the operations under way.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Commits, each a single write, a batch or a part of an import.
+    pub commits: u64,
+    /// Groups of commits written to the log together.
+    pub commit_groups: u64,
+    /// Commits in the largest group.
+    pub largest_group: u64,
+    /// Syncs of the log for commits.
+    pub syncs: u64,
+    /// Bytes of commits written to the log.
+    pub log_bytes: u64,
+    /// Levels of table files, youngest first.
+    pub levels: Vec<LevelStats>,
+    /// Range deletions that compaction has not applied everywhere yet.
+    pub range_tombstones: u64,
+    /// Bytes of memtables.
+    pub memtable_bytes: u64,
+    /// Memtables that wait for their flush.
+    pub frozen_memtables: u64,
+    /// Distinct versions that live snapshots hold.
+    pub live_snapshots: u64,
+    /// Bytes to rewrite before every level is within its target.
+    pub compaction_debt_bytes: u64,
+    /// Flushes of memtables.
+    pub flushes: u64,
+    /// Bytes of table files that flushes wrote.
+    pub flush_bytes: u64,
+    /// Compactions that rewrote files.
+    pub compactions: u64,
+    /// Bytes that compactions read.
+    pub compaction_read_bytes: u64,
+    /// Bytes that compactions wrote.
+    pub compaction_written_bytes: u64,
+    /// Files that went a level down without being rewritten.
+    pub files_moved: u64,
+    /// Files that a range deletion or a dropped table covered whole, removed unread.
+    pub files_dropped_unread: u64,
+    /// Look-ups that found their block in the cache.
+    pub cache_hits: u64,
+    /// Look-ups that did not.
+    pub cache_misses: u64,
+    /// Bytes in the cache.
+    pub cache_bytes: u64,
+    /// Writes that were made to wait for flushes and compactions.
+    pub stalls: u64,
+    /// How long they were made to wait, all together.
+    pub stall_time: Duration,
+    /// Flushes and compactions that failed and are tried again.
+    pub background_failures: u64,
+    /// Why background work fails at present, if it does.
+    pub background_error: Option<Arc<str>>,
+    /// Why the database is read-only, if it is: the log failed.
+    pub poisoned: Option<Arc<str>>,
+}
+
+/// One level of table files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries, deletions and older versions included.
+    pub entries: u64,
+    /// Deletions among the entries.
+    pub tombstones: u64,
+}
+
+impl Stats {
+    pub(super) fn read(pipeline: &Pipeline) -> Self {
+        let commit = pipeline.stats();
+        let tree = pipeline.tree().stats();
+        let levels = tree.levels.iter().map(|level| LevelStats {
+            files: level.files,
+            bytes: level.bytes,
+            entries: level.entries,
+            tombstones: level.tombstones,
+        });
+        let cache = pipeline.tree().cache().stats();
+        Self {
+            commits: commit.commits,
+            commit_groups: commit.groups,
+            largest_group: commit.largest_group,
+            syncs: commit.syncs,
+            log_bytes: commit.log_bytes,
+            levels: levels.collect(),
+            range_tombstones: tree.range_tombstones,
+            memtable_bytes: tree.memtable_bytes,
+            frozen_memtables: tree.frozen_memtables,
+            live_snapshots: tree.live_snapshots,
+            compaction_debt_bytes: tree.compaction_debt_bytes,
+            flushes: tree.flushes,
+            flush_bytes: tree.flush_bytes,
+            compactions: tree.compactions,
+            compaction_read_bytes: tree.compaction_read_bytes,
+            compaction_written_bytes: tree.compaction_written_bytes,
+            files_moved: tree.files_moved,
+            files_dropped_unread: tree.files_dropped_unread,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            cache_bytes: cache.bytes,
+            stalls: tree.stalls,
+            stall_time: tree.stall_time,
+            background_failures: tree.background_failures,
+            background_error: tree.last_background_error,
+            poisoned: pipeline.poisoned(),
+        }
+    }
+
+    /// Bytes of all table files.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.bytes).sum()
+    }
+}
