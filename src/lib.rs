@@ -51,4 +51,5 @@ pub mod fuzzing {
 #[doc(hidden)]
 pub mod bench_api {
     pub use crate::memtable::bench::{BenchKey, BenchMemtable};
+    pub use crate::sst::bench::BenchTable;
 }

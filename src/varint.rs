@@ -27,11 +27,12 @@ pub(crate) fn push_slice(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Reads a varint at the front: its value and its length; `None` if it is cut short or too long.
 #[inline]
 pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    let first = *bytes.first()?;
-    if first < 0x80 {
-        return Some((u64::from(first), 1));
+    // Nearly all are lengths and differences of one or two bytes.
+    match *bytes {
+        [a, ..] if a < 0x80 => Some((u64::from(a), 1)),
+        [a, b, ..] if b < 0x80 => Some((u64::from(a & 0x7F) | u64::from(b) << 7, 2)),
+        _ => read_long_varint(bytes),
     }
-    read_long_varint(bytes)
 }
 
 fn read_long_varint(bytes: &[u8]) -> Option<(u64, usize)> {

@@ -1,14 +1,14 @@
 //! [`SstCursor`]: a position in a table file.
 //!
 //! Forward, a cursor decodes entry after entry and keeps the key of the current one. In reverse, it
-//! decodes a whole run of entries between two restarts, notes where each key begins, and gives
+//! decodes a whole run of entries from a restart on, notes where each key begins, and gives
 //! them back from the end. The oldest key of a run may have newer entries in the run before, so
 //! it is looked up.
 
 use std::ops::Range;
 
 use super::Reader;
-use super::block::{Block, RawEntry};
+use super::block::{Block, RawEntry, Shape};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
 use super::source::{Caching, Held};
@@ -18,6 +18,9 @@ use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
 const VERSIONS_WALKED: usize = 16;
+
+/// Restarts from which on the keys are noted when going back.
+const RUN_RESTARTS: usize = 4;
 
 /// A position in a table file.
 #[derive(Debug)]
@@ -35,6 +38,7 @@ struct OpenBlock<'a> {
     place: Place<'a>,
     handle: BlockHandle,
     held: Held<'a>,
+    shape: Shape,
 }
 
 /// The entry that the cursor is on.
@@ -194,7 +198,10 @@ impl<'a> SstCursor<'a> {
         let Some(place) = place else { return Ok(false) };
         let handle = place.handle()?;
         let held = self.reader.source().load(&handle, self.caching)?;
-        self.block = Some(OpenBlock { place, handle, held });
+        let shape = Block::parse(held.payload())
+            .map_err(|damage| self.reader.damage(damage, &handle))?
+            .shape();
+        self.block = Some(OpenBlock { place, handle, held, shape });
         Ok(true)
     }
 
@@ -233,10 +240,8 @@ impl<'a> SstCursor<'a> {
     fn read_entry(&mut self, offset: usize) -> Result<()> {
         let Some(open) = &self.block else { return Ok(()) };
         let current = &mut self.current;
-        let read = Block::parse(open.held.payload()).and_then(|block| {
-            let entry = block.entry(offset)?;
-            current.set(&block, &entry)
-        });
+        let block = Block::walk(open.held.payload(), open.shape);
+        let read = block.entry(offset).and_then(|entry| current.set(&block, &entry));
         read.map_err(|damage| {
             current.valid = false;
             self.reader.damage(damage, &open.handle)
@@ -258,14 +263,19 @@ impl<'a> SstCursor<'a> {
                 last.flatten().map(Place::last)
             }
         };
-        let mut is_open = self.open(place)?;
-        while is_open {
+        if self.open(place)? { self.go_back(before) } else { Ok(()) }
+    }
+
+    /// Goes to the last key before `before` in the open block or those before it.
+    fn go_back(&mut self, before: Option<&[u8]>) -> Result<()> {
+        loop {
             if self.fill_run(before)? {
                 return self.pop_run();
             }
-            is_open = self.open_previous()?;
+            if !self.open_previous()? {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Notes the keys of the last run of the open block that begins before `before`, if any does.
@@ -277,8 +287,11 @@ impl<'a> SstCursor<'a> {
                 Some(key) => block.restarts_before(key, NEWEST)?,
                 None => block.restarts(),
             };
-            let Some(last) = restarts.checked_sub(1) else { return Ok(false) };
-            run.fill(&block, block.restart(last)..block.restart(restarts), before)?;
+            if restarts == 0 {
+                return Ok(false);
+            }
+            let first = block.restart(restarts.saturating_sub(RUN_RESTARTS));
+            run.fill(&block, first..block.restart(restarts), before)?;
             Ok(!run.items.is_empty())
         });
         filled.map_err(|damage| self.reader.damage(damage, &open.handle))
@@ -294,10 +307,8 @@ impl<'a> SstCursor<'a> {
         }
         let Some(open) = &self.block else { return Ok(()) };
         let current = &mut self.current;
-        let read = Block::parse(open.held.payload()).and_then(|block| {
-            let entry = block.entry(offset)?;
-            current.set_body(&block, &entry)
-        });
+        let block = Block::walk(open.held.payload(), open.shape);
+        let read = block.entry(offset).and_then(|entry| current.set_body(&block, &entry));
         read.map_err(|damage| {
             current.valid = false;
             self.reader.damage(damage, &open.handle)
@@ -360,9 +371,7 @@ impl Cursor for SstCursor<'_> {
             return Ok(());
         };
         self.run.clear();
-        let block = Block::parse(open.held.payload())
-            .map_err(|damage| self.reader.damage(damage, &open.handle))?;
-        if self.current.next < block.end() {
+        if self.current.next < open.shape.end {
             return self.read_entry(self.current.next);
         }
         self.current.valid = false;
@@ -392,8 +401,10 @@ impl Cursor for SstCursor<'_> {
             return Ok(());
         }
         if self.run.items.is_empty() {
+            // The entry is its key's newest, so what is before it is in its block or the one before.
             let key = std::mem::take(&mut self.current.key);
-            return self.seek_last(Some(&key));
+            self.leave();
+            return self.go_back(Some(&key));
         }
         self.pop_run()
     }

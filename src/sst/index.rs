@@ -11,7 +11,7 @@
 //! of that front. Where one key's versions go on in the next block, and at the end of the file,
 //! the fence is the block's last entry.
 
-use super::block::{Block, BlockBuilder, RawEntry, common_prefix};
+use super::block::{Block, BlockBuilder, RawEntry, RestartInterval, common_prefix};
 use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;
@@ -104,7 +104,7 @@ pub(super) struct IndexBuilder {
 impl IndexBuilder {
     pub(super) fn new() -> Self {
         Self {
-            open: BlockBuilder::new(1),
+            open: BlockBuilder::new(RestartInterval { entries: 1, bytes: 0 }),
             open_entries_before: 0,
             partitions: Vec::new(),
             value: Vec::new(),

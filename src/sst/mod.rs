@@ -15,6 +15,7 @@
 //! This room calls cache, key, entry, error, options, varint, version and env.
 #![allow(dead_code)]
 
+pub(crate) mod bench;
 mod block;
 mod cursor;
 mod estimate;

@@ -85,8 +85,7 @@ impl Reader {
             return Ok(None);
         }
         let at = at.min(NEWEST);
-        let Some(place) = self.place(lookup.key, at, Caching::Keep)? else { return Ok(None) };
-        let handle = place.handle()?;
+        let Some(handle) = self.locate(lookup.key, at)? else { return Ok(None) };
         let held = self.source.load(&handle, Caching::Keep)?;
         let found =
             Block::parse(held.payload()).and_then(|block| match block.find(lookup.key, at)? {
@@ -138,6 +137,17 @@ impl Reader {
             Some(handle) => self.source.filter(&handle, caching),
             None => Err(self.damage_at(Damage::new(0, "a filter", "none"), self.source.len())),
         }
+    }
+
+    /// The data block that has the first entry at or after (`key`, `at`), if any has: what
+    /// [`place`](Self::place) finds, for a lookup that does not go on from there.
+    fn locate(&self, key: &[u8], at: Version) -> Result<Option<BlockHandle>> {
+        let top = &self.directory.top;
+        let Some(partition) = top.handle(top.find(key, at)) else { return Ok(None) };
+        let held = self.source.load(&partition, Caching::Keep)?;
+        let handle = IndexPartition::parse(held.payload())
+            .and_then(|index| index.handle(index.find(key, at)?));
+        handle.map(Some).map_err(|damage| self.damage(damage, &partition))
     }
 
     /// The place of the first data block that may have an entry at or after (`key`, `at`).

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::block::BlockBuilder;
+use super::block::{BlockBuilder, RestartInterval};
 use super::filter::{FilterBuilder, FilterIndex};
 use super::footer::{Directory, Footer};
 use super::frame::Sealer;
@@ -21,8 +21,14 @@ use crate::key;
 
 /// Stored blocks are collected up to about this size, then written at once.
 const WRITE_BYTES: usize = 256 << 10;
-/// Keys between two restarts of a data block.
-const RESTART_INTERVAL: usize = 16;
+/// How far a lookup walks in a data block. Point reads of 110-byte entries, 22 MB in memory, by
+/// bytes between restarts: 256: 0.53 µs (8 % more space than 16 entries), 512: 0.53 µs (4 %),
+/// 1024: 0.59 µs (1.5 %), 16 entries: 0.62 µs.
+const RESTART_INTERVAL: RestartInterval = RestartInterval { entries: 16, bytes: 512 };
+
+/// Default size of a data block. Point reads of 110-byte entries, 22 MB in memory: 4 KiB 0.57 µs,
+/// 8 KiB 0.53 µs, 16 KiB 0.51 µs; a read that misses the cache transfers a whole block.
+pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 
 /// How a table file is written.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +41,7 @@ pub(crate) struct WriterOptions {
 
 impl Default for WriterOptions {
     fn default() -> Self {
-        Self { compression: None, block_bytes: 8 << 10 }
+        Self { compression: None, block_bytes: BLOCK_BYTES }
     }
 }
 
