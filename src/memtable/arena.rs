@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
-use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// A memtable of a few entries should be small, and one of many should not call the allocator
@@ -48,11 +48,17 @@ struct Chunks {
 
 /// The header of a chunk; its blocks follow.
 struct Chunk {
-    /// Bytes asked for so far, which may be more than `capacity`: then the chunk is full.
-    used: AtomicUsize,
+    /// Bytes asked for so far, which may be more than `capacity`: then the chunk is full. Above
+    /// [`BYTES`], the number of blocks; both in one word, so that one operation changes both.
+    used: AtomicU64,
     /// Bytes after the header.
     capacity: usize,
 }
+
+/// The part of [`Chunk::used`] that counts bytes.
+const BYTES: u64 = ONE_BLOCK - 1;
+const ONE_BLOCK: u64 = 1 << 44;
+const _: () = assert!(LAST_CHUNK_BYTES / 8 < (u64::MAX / ONE_BLOCK) as usize, "all blocks count");
 
 // SAFETY: a chunk is reached through `current` and `all` alone; its header is an atomic and a
 // number that never changes, and its blocks are handed to one caller each.
@@ -82,6 +88,11 @@ impl<const ALIGN: usize> Arena<ALIGN> {
         self.shards.iter().map(Shard::bytes).sum()
     }
 
+    /// Number of blocks. While blocks are being given out, it may count some of them twice.
+    pub(super) fn blocks(&self) -> u64 {
+        self.shards.iter().map(Shard::blocks).sum()
+    }
+
     fn shard(&self) -> &Shard<ALIGN> {
         let slot = SLOT.with(Cell::get);
         self.shards.get(slot % SHARDS).unwrap_or(&self.shards[0])
@@ -108,8 +119,15 @@ impl<const ALIGN: usize> Shard<ALIGN> {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: chunks live as long as the arena.
         let in_current = unsafe { current.as_ref() }
-            .map_or(0, |chunk| chunk.used.load(Ordering::Relaxed).min(chunk.capacity));
+            .map_or(0, |chunk| used_bytes(chunk.used.load(Ordering::Relaxed)).min(chunk.capacity));
         self.retired_bytes.load(Ordering::Relaxed) + in_current
+    }
+
+    fn blocks(&self) -> u64 {
+        let chunks = self.chunks.lock();
+        // SAFETY: chunks live as long as the arena.
+        let used = chunks.all.iter().map(|c| unsafe { c.as_ref() }.used.load(Ordering::Relaxed));
+        used.map(|used| used / ONE_BLOCK).sum()
     }
 
     #[cold]
@@ -144,12 +162,20 @@ impl<const ALIGN: usize> Shard<ALIGN> {
 fn cut<const ALIGN: usize>(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: the caller has the pointer from its shard; chunks live as long as the arena.
     let header = unsafe { chunk.as_ref() }?;
-    let start = header.used.fetch_add(bytes, Ordering::Relaxed);
+    if bytes > header.capacity / LARGE_PART_OF_CHUNK {
+        return None;
+    }
+    let start = used_bytes(header.used.fetch_add(ONE_BLOCK + bytes as u64, Ordering::Relaxed));
     if start + bytes > header.capacity {
+        header.used.fetch_sub(ONE_BLOCK, Ordering::Relaxed);
         return None;
     }
     // SAFETY: `start + bytes` is within the chunk's allocation, after its header.
     NonNull::new(unsafe { chunk.cast::<u8>().add(header_bytes::<ALIGN>() + start) })
+}
+
+fn used_bytes(used: u64) -> usize {
+    (used & BYTES) as usize
 }
 
 fn first_block<const ALIGN: usize>(chunk: NonNull<Chunk>) -> NonNull<u8> {
@@ -168,13 +194,15 @@ fn chunk_layout<const ALIGN: usize>(capacity: usize) -> Layout {
     unsafe { Layout::from_size_align_unchecked(header_bytes::<ALIGN>() + capacity, ALIGN) }
 }
 
-fn new_chunk<const ALIGN: usize>(capacity: usize, used: usize) -> NonNull<Chunk> {
+/// A new chunk whose first `first` bytes are given out, as one block.
+fn new_chunk<const ALIGN: usize>(capacity: usize, first: usize) -> NonNull<Chunk> {
     let layout = chunk_layout::<ALIGN>(capacity);
     // SAFETY: the layout's size is not zero.
     let memory = unsafe { alloc(layout) };
     let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else { handle_alloc_error(layout) };
+    let used = AtomicU64::new(ONE_BLOCK + first as u64);
     // SAFETY: the memory is new, aligned, and large enough for a header.
-    unsafe { chunk.write(Chunk { used: AtomicUsize::new(used), capacity }) };
+    unsafe { chunk.write(Chunk { used, capacity }) };
     chunk
 }
 
@@ -223,12 +251,13 @@ mod tests {
         let arena = Arena::<8>::new();
         assert_eq!(arena.bytes(), 0);
         arena.alloc(1 << 20);
-        assert_eq!(arena.bytes(), 1 << 20);
+        assert_eq!((arena.bytes(), arena.blocks()), (1 << 20, 1));
         for _ in 0..1_000 {
             arena.alloc(100);
         }
         let small = arena.bytes() - (1 << 20);
         assert!((104_000..120_000).contains(&small), "{small}");
+        assert_eq!(arena.blocks(), 1_001);
     }
 
     #[test]
@@ -251,5 +280,6 @@ mod tests {
                 });
             }
         });
+        assert_eq!(arena.blocks(), 2 * SHARDS as u64 * 2_000);
     }
 }

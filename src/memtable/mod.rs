@@ -27,7 +27,7 @@ mod tests;
 mod tree;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -50,7 +50,6 @@ impl Default for Memtable {
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {
     tree: Tree,
-    entries: AtomicU64,
     /// Set before the first range tombstone is: most memtables never have one.
     any_range_tombstone: AtomicBool,
     range_tombstones: ArcSwap<RangeTombstones>,
@@ -60,7 +59,6 @@ impl Memtable {
     pub(crate) fn new() -> Self {
         Self {
             tree: Tree::new(),
-            entries: AtomicU64::new(0),
             any_range_tombstone: AtomicBool::new(false),
             range_tombstones: ArcSwap::default(),
         }
@@ -88,7 +86,6 @@ impl Memtable {
             }
             None => self.tree.insert(&[prefix, suffix].concat(), new),
         }
-        self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The newest entry of `key` at or before `at`.
@@ -107,14 +104,14 @@ impl Memtable {
         self.tree.bytes()
     }
 
-    /// Number of entries: versions, not keys.
+    /// Number of entries: versions, not keys. While others insert, it may be a few too high.
     pub(crate) fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        self.tree.records()
     }
 
     /// Whether there is neither an entry nor a range tombstone.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries() == 0 && !self.has_range_tombstones()
+        self.tree.root().is_none() && !self.has_range_tombstones()
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is kept; trying again takes clones")]

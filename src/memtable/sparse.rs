@@ -65,7 +65,7 @@ impl Sparse {
     /// The order with the first unfilled slot put where its byte belongs.
     fn order_with(&self, byte: u8) -> u64 {
         let slot = self.count;
-        let position = self.in_order().filter(|&(_, other)| other < byte).count();
+        let position = (0..slot).filter(|&other| self.byte_of(other) < byte).count();
         let before = self.order & low_digits(position);
         let moved = self.order & low_digits(slot) & !low_digits(position);
         let after = self.order & !low_digits(slot + 1);

@@ -85,6 +85,12 @@ impl Tree {
         self.leaves.bytes() + self.inners.bytes()
     }
 
+    /// Number of records, in all leaves.
+    pub(super) fn records(&self) -> u64 {
+        // A leaf shares a block with its first record; every other has a block of its own.
+        self.leaves.blocks()
+    }
+
     /// The leaf of that key.
     pub(super) fn get(&self, key: &[u8]) -> Option<LeafRef<'_>> {
         let mut link = self.root()?;
