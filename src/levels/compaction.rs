@@ -45,6 +45,14 @@ impl Inputs {
         self.all().map(|file| file.meta.bytes).sum()
     }
 
+    /// What all keys begin with.
+    fn shared_prefix(&self) -> &[u8] {
+        let first: &[u8] = self.all().map(|f| &*f.meta.smallest).min().unwrap_or_default();
+        let last: &[u8] = self.all().map(|f| &*f.meta.largest).max().unwrap_or_default();
+        let len = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        first.get(..len).unwrap_or_default()
+    }
+
     fn sources(&self) -> Vec<Source<'_, TableFile>> {
         let mut sources = Vec::new();
         for (level, files) in &self.files {
@@ -193,7 +201,7 @@ impl Tree {
         let grandparents = if inputs.output == Level::ZERO { &[] } else { grandparents };
         let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents };
         let mut outputs = Outputs::new(self, inputs.output, rule.bound(), cut);
-        let mut merge = Merge::new(inputs.sources(), &[]);
+        let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs)?;

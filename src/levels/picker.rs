@@ -189,19 +189,20 @@ impl Picker<'_> {
         bytes as f64 / target(self.sizing, level) as f64
     }
 
-    /// The oldest file moves if nothing is in its way; otherwise the older files go together.
+    /// The oldest file moves if nothing is in its way; otherwise the older files go together. None
+    /// may overtake an older one: where that one cannot go, the newer ones stay too.
     fn drain_level_0(&self) -> Option<Task> {
-        let files: Vec<_> =
-            self.state.level(Level::ZERO).iter().filter(|f| self.is_free(f)).cloned().collect();
-        let oldest = files.last()?;
+        let files = self.state.level(Level::ZERO);
+        let stuck = files.iter().rposition(|file| !self.is_free(file)).map_or(0, |at| at + 1);
+        let first = stuck.max(files.len().saturating_sub(LEVEL_0_MOST));
+        let older = files.get(first..).unwrap_or_default();
+        let oldest = older.last()?;
         let alone = self.descend(Level::ZERO, vec![Arc::clone(oldest)])?;
         let moves = alone.files.len() == 1 && !is_garbage(oldest);
         if let Some(inputs) = moves.then(|| self.free(alone)).flatten() {
             return Some(Task::Move(inputs));
         }
-        let older = files.len().saturating_sub(LEVEL_0_MOST);
-        let together = files.get(older..).unwrap_or_default().to_vec();
-        self.free(self.descend(Level::ZERO, together)?).map(Task::Rewrite)
+        self.free(self.descend(Level::ZERO, older.to_vec())?).map(Task::Rewrite)
     }
 
     fn drain(&self, level: Level) -> Option<Task> {

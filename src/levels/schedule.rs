@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
+use super::compaction::Inputs;
 use super::picker::{self, Claim, Picker, Task};
 use super::state::Change;
 use super::tree::Tree;
 use super::view::{Frozen, View};
 use crate::env::JobClass;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::sst::FileId;
 use crate::version::Version;
 
@@ -69,7 +70,7 @@ pub(super) struct Schedule {
     started: bool,
     flushing: Failures,
     compacting: Failures,
-    /// Inputs of compactions that found damage: it will not heal.
+    /// Files found damaged: they will not heal.
     avoid: HashSet<FileId>,
     damage: Option<Arc<str>>,
 }
@@ -184,8 +185,8 @@ impl Tree {
         self.metrics.background_failures.add(1);
         tracing::error!(%error, "a compaction failed");
         let mut schedule = self.schedule.lock();
-        if let (Error::Corruption(_), Task::Rewrite(inputs)) = (error, task) {
-            schedule.avoid.extend(inputs.ids());
+        if let (Error::Corruption(corruption), Task::Rewrite(inputs)) = (error, task) {
+            schedule.avoid.extend(damaged(inputs, corruption));
             schedule.damage = Some(describe(error));
             return;
         }
@@ -295,6 +296,14 @@ impl Tree {
             }
             self.schedule_compactions();
         }
+    }
+}
+
+/// The inputs that damage was found in: the file it names, or else any of them.
+fn damaged(inputs: &Inputs, corruption: &Corruption) -> Vec<FileId> {
+    match inputs.all().find(|file| file.path() == corruption.file) {
+        Some(file) => vec![file.id()],
+        None => inputs.ids(),
     }
 }
 

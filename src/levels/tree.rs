@@ -97,6 +97,8 @@ pub(crate) struct Tree {
     pub(super) on_flushed: OnceLock<OnFlushed>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
+    /// Writes were stopped when last asked; for messages only.
+    is_stalled: AtomicBool,
     is_new: bool,
     is_damaged: bool,
 }
@@ -146,6 +148,7 @@ impl Tree {
             on_flushed: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
+            is_stalled: AtomicBool::new(false),
             is_new: found.is_new,
             is_damaged: found.is_damaged,
         })
@@ -244,15 +247,47 @@ impl Tree {
         };
         let (share, reason) = debt.share(&tolerance);
         if share <= 0.0 {
+            self.note_stall(false, "");
             return Admission::Go;
         }
         self.metrics.stalls.add(1);
         let Some(toll) = toll(share, bytes) else {
-            return Admission::Blocked(self.blocked_reason(reason));
+            let reason = self.blocked_reason(reason);
+            self.note_stall(true, &reason);
+            return Admission::Blocked(reason);
         };
+        self.note_stall(false, "");
         let wait = self.turnstile.reserve(self.clock.monotonic(), toll);
         self.metrics.stall_nanos.add_time(wait);
         Admission::Wait(wait)
+    }
+
+    /// Says so when writes stop, and when they go on.
+    fn note_stall(&self, stalled: bool, reason: &str) {
+        if self.is_stalled.load(Ordering::Relaxed) == stalled
+            || self.is_stalled.swap(stalled, Ordering::Relaxed) == stalled
+        {
+            return;
+        }
+        if stalled {
+            tracing::warn!(reason, "writes stop");
+        } else {
+            tracing::info!("writes go on");
+        }
+    }
+
+    /// A manifest that is no longer current, or a file of an edit that failed. What salvage could
+    /// not read is kept.
+    fn leave_behind(&self, path: PathBuf) {
+        if !self.is_damaged {
+            self.janitor.remove(path);
+            return;
+        }
+        let mut aside = path.clone().into_os_string();
+        aside.push(".damaged");
+        if let Err(error) = self.disk.rename(&path, aside.as_ref()) {
+            tracing::warn!(?path, %error, "a file that was replaced keeps its name");
+        }
     }
 
     fn blocked_reason(&self, waits_for: &str) -> Arc<str> {
@@ -289,7 +324,7 @@ impl Tree {
         let left_behind = manifest.commit(&edit, || next.to_edit(next_file), added)?;
         self.views.install(Arc::new(next));
         drop(manifest);
-        left_behind.into_iter().for_each(|path| self.janitor.remove(path));
+        left_behind.into_iter().for_each(|path| self.leave_behind(path));
         // From here on the last reader of these files removes them.
         for file in base.files().map(|(_, file)| file).filter(|file| change.removes(file.id())) {
             file.set_obsolete();

@@ -321,6 +321,57 @@ fn damage_found_by_a_compaction_is_kept_in_mind() {
 }
 
 #[test]
+fn salvage_keeps_a_damaged_manifest_aside() {
+    let mut world = World::new(15);
+    for i in 0..300 {
+        world.put(key(i), [1; 60]);
+    }
+    world.flush();
+    world.put("late", "row");
+    world.flush();
+    let names = world.env.list(&PathBuf::from(DIR));
+    let manifest = names.iter().find(|n| n.starts_with("MANIFEST")).unwrap().clone();
+    world.env.flip(&PathBuf::from(DIR).join(&manifest), 60).unwrap();
+    assert!(world.reopen().is_err());
+    world.options = world.options.clone().recovery(Recovery::Salvage);
+    world.reopen().unwrap();
+    world.put("after", "row");
+    world.flush();
+    world.env.run_all();
+    let names = world.env.list(&PathBuf::from(DIR));
+    assert!(names.contains(&format!("{manifest}.damaged")), "{names:?}");
+    world.options = world.options.clone().recovery(Recovery::Strict);
+    world.reopen().unwrap();
+    assert!(read_all(&world.tree.view(), Version::MAX).unwrap().contains_key(&b"after"[..]));
+}
+
+/// No newer file of level 0 may overtake an older one that is stuck because it is damaged.
+#[test]
+fn nothing_overtakes_a_damaged_file() {
+    let mut world = World::new(16);
+    world.options = world.options.clone().read_mode(crate::options::ReadMode::Pread);
+    world.reopen().unwrap();
+    let all = |world: &mut World, byte: u8| {
+        (0..100).for_each(|i| world.put(key(i), [byte; 60]));
+        world.flush();
+    };
+    all(&mut world, 0);
+    world.env.run_all();
+    all(&mut world, 1);
+    let path = world.levels().level(Level::ZERO)[0].path().to_owned();
+    world.env.flip(&path, 100).unwrap();
+    for byte in 2..12 {
+        all(&mut world, byte);
+        world.env.run_all();
+    }
+    let levels = world.levels();
+    let newest = |level: Level| levels.level(level).iter().map(|f| f.meta.max_version).max();
+    let damaged = levels.files().find(|(_, file)| file.path() == path).unwrap();
+    assert_eq!(damaged.0, Level::ZERO);
+    assert!(newest(Level::ONE) < Some(damaged.1.meta.min_version));
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let mut world = World::new(13);
     world.put("a", "b");
