@@ -1,4 +1,53 @@
-//! An LSM-tree storage engine for entities addressed by (table, PartitionKey, RowKey).
+//! An LSM-tree storage engine for entities addressed by (table, PartitionKey, RowKey): the data
+//! model of Azure Table storage, embedded.
+//!
+//! Every write is a conditional batch on one partition, atomic, durable when it is acknowledged,
+//! and stamped with a [`Version`] that is commit order, Timestamp and ETag at once. Every read is
+//! of one version of the database, takes no lock, and comes in pages with plain continuations.
+//!
+//! ```
+//! use tablestone::{Batch, Database, Error, Options, Precondition};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! let database = Database::open(dir.path(), Options::default())?;
+//! let orders = database.create_table("orders").wait()?;
+//!
+//! // An entity group transaction: all or nothing, one sync.
+//! let mut batch = Batch::new("customer-17");
+//! batch.insert("order-1", "two chairs").insert("order-2", "a table");
+//! let version = orders.commit(batch).wait()?;
+//!
+//! // Optimistic concurrency: the version is the ETag.
+//! let matching = Precondition::Version(version);
+//! orders.replace("customer-17", "order-1", matching, "three chairs").wait()?;
+//! let late = orders.replace("customer-17", "order-1", matching, "no chairs").wait();
+//! assert!(matches!(late, Err(Error::VersionMismatch { .. })));
+//!
+//! // A partition in key order, a page at a time.
+//! for page in orders.query().partition("customer-17").limit(1).pages() {
+//!     for row in page?.iter() {
+//!         println!("{:?} is at {}", row.row_key, row.version);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The rooms, from the top floor down; each calls only rooms below it:
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `table` | what users hold: [`Database`], [`Table`], [`Batch`], [`Query`], [`Page`], [`Snapshot`] |
+//! | `commit` | latches, conditions, group commit, publication, opening |
+//! | `read` | point reads, multi-gets, scans, estimates |
+//! | `levels` | manifest, flush, compaction, retention, back-pressure |
+//! | `merge` | many sorted sources as one |
+//! | `sst`, `wal`, `memtable` | table files, the log, the newest entries |
+//! | `cache` | decoded blocks within a budget |
+//! | [`env`](mod@env) | files, clock, background jobs; real, and simulated for tests that crash |
+//!
+//! DESIGN.md has the formats byte by byte, the argument why a crash is safe, and the figures.
 
 #![warn(
     clippy::unwrap_used,

@@ -16,8 +16,6 @@ use crate::levels::{self, OpenContext, Opened as OpenedTree, SetAside, Tree};
 use crate::options::Options;
 use crate::wal::{self, ReplayedRecord, SegmentId};
 
-/// Where replay begins if no manifest names the place: there is none yet, or damage took it.
-const OLDEST_THERE_IS: SegmentId = SegmentId::new(0);
 /// The file whose lock says that the directory is open.
 const LOCK_FILE: &str = "LOCK";
 
@@ -120,7 +118,9 @@ fn open_locked(
         payload::apply(record.payload, Origin::Log, record.version, &memtable)
             .map_err(|damage| damage.in_file(record.file, record.offset))
     };
-    let first = if tree.is_new() || tree.is_damaged() { OLDEST_THERE_IS } else { tree.log_start() };
+    // No manifest names the place yet, or damage took it.
+    let is_unknown = tree.is_new() || tree.is_damaged();
+    let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
     let replayed = wal::replay(disk, dir, first, options.recovery, &mut visit)?;
     let last = replayed.last_version.max(flushed);
     tree.publish(last);
