@@ -30,9 +30,11 @@ pub use page::{RowRef, StopReason};
 pub(crate) use point::{get, get_raw};
 pub(crate) use range::{Direction, KeyBounds, ScanRange};
 
+use crate::entry::Cursor;
 use crate::env::Clock;
 use crate::error::Result;
 use crate::levels::View;
+use crate::merge::Merge;
 use crate::version::Version;
 use range::Continuation;
 use scan::{Scan, ScanContext};
@@ -53,4 +55,12 @@ pub(crate) fn scan(
     let shadow = tombstones.shadow(&span.low, &span.high, at);
     let context = ScanContext { sources: sources(view, &span)?, shadow, at, clock };
     Scan::new(context, span, range.direction, *limits, hooks).run()
+}
+
+/// Whether nothing at all is stored in a range: no entry of whatever version, no deletion.
+pub(crate) fn is_blank(view: &View, range: &ScanRange) -> Result<bool> {
+    let Some(span) = range.span(None) else { return Ok(true) };
+    let mut merge = Merge::new(sources(view, &span)?, &span.shared);
+    merge.seek(&span.low)?;
+    Ok(!merge.valid() || *merge.key() >= *span.high)
 }

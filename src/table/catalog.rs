@@ -8,6 +8,7 @@
 //! name and holds its id, each as a varint.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::key::{self, TableId};
-use crate::read;
+use crate::read::{self, Direction, ScanRange};
 use crate::sst::Lookup;
 use crate::varint::{push_varint, read_varint};
 use crate::version::Version;
@@ -70,10 +71,13 @@ impl Catalog {
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
     pub(super) fn drop_table(&self, pipeline: &Pipeline, name: &str) -> Applied<Version> {
+        // Every writer waits for the latches, so what has to come from disk is read before.
+        let prepared = lookup(pipeline, name.as_bytes())
+            .and_then(|entry| entry.id.map_or(Ok(true), |id| is_blank(pipeline, id)));
         let _latches = pipeline.latches().lock_all();
-        let entry = match lookup(pipeline, name.as_bytes()) {
-            Ok(entry) => entry,
-            Err(error) => return Applied::failed(Version::ZERO, error),
+        let (entry, was_blank) = match (lookup(pipeline, name.as_bytes()), prepared) {
+            (Ok(entry), Ok(was_blank)) => (entry, was_blank),
+            (Err(error), _) | (_, Err(error)) => return Applied::failed(Version::ZERO, error),
         };
         let Some(id) = entry.id else {
             return Applied::failed(entry.version, Error::TableNotFound(name.into()));
@@ -81,9 +85,12 @@ impl Catalog {
         let mut payload = Payload::default();
         payload.rows(&key::encode_partition(TableId::CATALOG, b""), 1);
         payload.delete(name.as_bytes());
-        let mut start = Vec::new();
-        key::push_table(&mut start, id);
-        payload.delete_range(&start, &key::prefix_end(&start));
+        // Tables that come and go unused leave nothing behind.
+        if !was_blank || !is_blank(pipeline, id).unwrap_or(false) {
+            let mut start = Vec::new();
+            key::push_table(&mut start, id);
+            payload.delete_range(&start, &key::prefix_end(&start));
+        }
         let version = pipeline.submit(&Prepared::new(payload));
         if let Some(open) = self.open.lock().remove(&id).and_then(|weak| weak.upgrade()) {
             open.drop_at(version);
@@ -124,6 +131,14 @@ fn entered(
     let incarnation = Incarnation::new(id, name);
     open.insert(id, Arc::downgrade(&incarnation));
     incarnation
+}
+
+/// Whether nothing was ever stored in a table, or nothing is left of it.
+fn is_blank(pipeline: &Pipeline, table: TableId) -> Result<bool> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let (partition, direction) = (all.clone(), Direction::Forward);
+    let range = ScanRange { table, partition, row: all, direction };
+    read::is_blank(&pipeline.tree().view(), &range)
 }
 
 fn lookup(pipeline: &Pipeline, row_key: &[u8]) -> Result<Entry> {
