@@ -98,7 +98,7 @@ impl RangeTombstones {
     /// Whether a key in [start, end) is covered by any of the tombstones.
     pub(crate) fn touches(&self, start: &[u8], end: &[u8]) -> bool {
         let first = self.fragments.partition_point(|f| *f.end <= *start);
-        self.fragments.get(first).is_some_and(|f| *f.start < *end)
+        *start < *end && self.fragments.get(first).is_some_and(|f| *f.start < *end)
     }
 
     /// Whether one tombstone with `newer_than < version <= at` covers all of [first, last].
