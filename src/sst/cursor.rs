@@ -1,9 +1,8 @@
 //! [`SstCursor`]: a position in a table file.
 //!
-//! Forward, a cursor decodes entry after entry and keeps the key of the current one. In reverse, it
-//! decodes a whole run of entries from a restart on, notes where each key begins, and gives
-//! them back from the end. The oldest key of a run may have newer entries in the run before, so
-//! it is looked up.
+//! Forward, a cursor decodes entry after entry and keeps the key of the current one. In reverse it
+//! takes keys from a [`Run`], and looks up only the first key of a block, whose newest entry may
+//! be in a block before.
 
 use std::ops::Range;
 
@@ -11,6 +10,7 @@ use super::Reader;
 use super::block::{Block, RawEntry, Shape};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
+use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
 use crate::entry::{Cursor, Kind};
 use crate::error::{Damage, Result};
@@ -18,9 +18,6 @@ use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
 const VERSIONS_WALKED: usize = 16;
-
-/// Restarts from which on the keys are noted when going back.
-const RUN_RESTARTS: usize = 4;
 
 /// A position in a table file.
 #[derive(Debug)]
@@ -78,68 +75,6 @@ impl Current {
         self.valid = true;
         Ok(())
     }
-}
-
-/// Keys of the run before the current entry, to be given back from the last.
-#[derive(Debug, Default)]
-struct Run {
-    keys: Vec<u8>,
-    /// Of each key, its end in `keys` and the offset of its first entry in the run.
-    items: Vec<(usize, usize)>,
-}
-
-impl Run {
-    fn clear(&mut self) {
-        self.keys.clear();
-        self.items.clear();
-    }
-
-    /// Notes the keys of the entries at `offsets` that are less than `before`.
-    fn fill(
-        &mut self,
-        block: &Block<'_>,
-        offsets: Range<usize>,
-        before: Option<&[u8]>,
-    ) -> Result<(), Damage> {
-        self.clear();
-        let mut key = Vec::new();
-        let mut at = offsets.start;
-        while at < offsets.end {
-            let entry = block.entry(at)?;
-            let is_same_key = !self.items.is_empty() && entry.has_key(&key);
-            key.truncate(entry.shared);
-            key.extend_from_slice(entry.suffix);
-            if before.is_some_and(|before| *key >= *before) {
-                break;
-            }
-            if !is_same_key {
-                self.keys.extend_from_slice(&key);
-                self.items.push((self.keys.len(), at));
-            }
-            at = entry.next;
-        }
-        Ok(())
-    }
-
-    /// Takes the last key into `key`: the offset of its entry, and whether entries before the run
-    /// may have the same key.
-    fn pop(&mut self, key: &mut Vec<u8>) -> Option<(usize, FirstEntry)> {
-        let (end, offset) = self.items.pop()?;
-        let start = self.items.last().map_or(0, |item| item.0);
-        key.clear();
-        key.extend_from_slice(self.keys.get(start..end).unwrap_or_default());
-        self.keys.truncate(start);
-        let first = if self.items.is_empty() { FirstEntry::Unknown } else { FirstEntry::Here };
-        Some((offset, first))
-    }
-}
-
-/// Where the newest entry of a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FirstEntry {
-    Here,
-    /// Here or before.
-    Unknown,
 }
 
 impl<'a> SstCursor<'a> {
@@ -287,32 +222,32 @@ impl<'a> SstCursor<'a> {
                 Some(key) => block.restarts_before(key, NEWEST)?,
                 None => block.restarts(),
             };
-            if restarts == 0 {
-                return Ok(false);
-            }
-            let first = block.restart(restarts.saturating_sub(RUN_RESTARTS));
-            run.fill(&block, first..block.restart(restarts), before)?;
-            Ok(!run.items.is_empty())
+            run.fill(&block, restarts, before)?;
+            Ok(!run.is_empty())
         });
         filled.map_err(|damage| self.reader.damage(damage, &open.handle))
     }
 
     /// Goes to the last key of the run.
     fn pop_run(&mut self) -> Result<()> {
-        let Some((offset, first)) = self.run.pop(&mut self.current.key) else { return Ok(()) };
-        if first == FirstEntry::Unknown {
-            self.current.valid = false;
-            let key = std::mem::take(&mut self.current.key);
-            return self.seek_version(&key, NEWEST);
-        }
         let Some(open) = &self.block else { return Ok(()) };
-        let current = &mut self.current;
-        let block = Block::walk(open.held.payload(), open.shape);
-        let read = block.entry(offset).and_then(|entry| current.set_body(&block, &entry));
-        read.map_err(|damage| {
-            current.valid = false;
-            self.reader.damage(damage, &open.handle)
-        })
+        let (current, run) = (&mut self.current, &mut self.run);
+        current.valid = false;
+        let popped = Block::parse(open.held.payload()).and_then(|block| {
+            let first = run.pop(&block, &mut current.key)?;
+            if let Some(FirstEntry::At(offset)) = first {
+                current.set_body(&block, &block.entry(offset)?)?;
+            }
+            Ok(first)
+        });
+        match popped {
+            Ok(Some(FirstEntry::Unknown)) => {
+                let key = std::mem::take(&mut self.current.key);
+                self.seek_version(&key, NEWEST)
+            }
+            Ok(_) => Ok(()),
+            Err(damage) => Err(self.reader.damage(damage, &open.handle)),
+        }
     }
 }
 
@@ -400,7 +335,7 @@ impl Cursor for SstCursor<'_> {
         if !self.valid() {
             return Ok(());
         }
-        if self.run.items.is_empty() {
+        if self.run.is_empty() {
             // The entry is its key's newest, so what is before it is in its block or the one before.
             let key = std::mem::take(&mut self.current.key);
             self.leave();

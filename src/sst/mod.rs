@@ -27,6 +27,7 @@ pub(crate) mod fuzz;
 mod index;
 mod meta;
 mod reader;
+mod run;
 mod source;
 #[cfg(test)]
 mod tests;
