@@ -1,0 +1,188 @@
+//! R-E08, R-E10: power loss at every point. A script runs on a simulated machine whose power goes
+//! after n operations on its disk, for every n; what is found after opening again must be one of
+//! the states the script went through, at or after the last one that was acknowledged: nothing
+//! acknowledged is lost, no batch is there in part, none without those ordered before it, over all
+//! tables.
+
+mod support;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Durability, Options};
+
+use support::model::{Action, Condition, Operation, Write};
+use support::sim::{CRASH_STYLES, Script, Step, sim_options};
+use support::strategies::{config, write};
+
+fn put(table: u8, partition: u8, rows: impl IntoIterator<Item = u8>, len: u16) -> Step {
+    let operation = |row| Operation { row, condition: Condition::None, action: Action::Put(len) };
+    let operations = rows.into_iter().map(operation).collect();
+    Step::Write(Write::Commit { table, partition, operations })
+}
+
+/// Goes through everything that writes to the disk: log, its rotation, flush, compaction, manifest,
+/// catalog, range deletes, closing and recovery.
+fn script() -> Vec<Step> {
+    let mut steps = vec![Step::Write(Write::Create(0)), Step::Write(Write::Create(1)), Step::Wait];
+    for round in 0..6u8 {
+        // Several under way at once, over two tables.
+        for n in 0..4u8 {
+            steps.push(put(n % 2, 10, [round, n + 20, n + 40], 150));
+            steps.push(put(0, 11, [n], 30));
+        }
+        steps.push(Step::Write(Write::Import {
+            table: 1,
+            partition: 12,
+            first_row: 10,
+            rows: 80,
+            len: 60,
+        }));
+        steps.push(Step::Wait);
+        match round {
+            0 | 4 => steps.push(Step::Flush),
+            1 => {
+                steps.push(Step::Write(Write::DeletePartition { table: 1, partition: 12 }));
+                steps.push(Step::Compact);
+                steps.push(put(1, 12, [15], 10));
+            }
+            2 => {
+                steps.push(Step::Write(Write::Drop(1)));
+                steps.push(Step::Write(Write::Create(1)));
+                steps.push(put(1, 10, [1], 10));
+                steps.push(Step::Wait);
+                steps.push(Step::Reopen);
+            }
+            3 => steps.push(Step::Write(Write::Drop(0))),
+            _ => {}
+        }
+        if round == 3 {
+            steps.push(Step::Write(Write::Create(0)));
+        }
+        steps.extend((0..3).map(|_| Step::Job));
+    }
+    steps.extend([Step::Compact, Step::Reopen, put(0, 10, [1], 10), Step::Wait]);
+    steps
+}
+
+/// How many operations on the disk a whole run of the steps takes.
+fn count_operations(steps: &[Step], options: fn(&SimEnv) -> Options) -> u64 {
+    let env = SimEnv::new(1);
+    let mut script = Script::new(&env, options(&env));
+    assert!(script.run(steps), "without a crash the script runs to its end");
+    script.check("after a run without a crash");
+    env.operations()
+}
+
+fn crash_everywhere(style: CrashStyle, options: fn(&SimEnv) -> Options) {
+    let steps = script();
+    let total = count_operations(&steps, options);
+    assert!(total > 300, "the script does too little: {total} operations");
+    for after in 0..total {
+        let context = format!("{style:?} after {after} operations");
+        // Another seed for each, so that tears differ.
+        let env = SimEnv::new(after);
+        let mut script = Script::new(&env, options(&env));
+        env.crash_after(after);
+        script.run(&steps);
+        env.crash(style);
+        script.check(&context);
+        // What was found is from now on acknowledged: it must survive another crash.
+        env.crash(style);
+        script.check(&format!("{context}, and again"));
+    }
+}
+
+#[test]
+fn r_e10_power_loss_at_every_operation_that_loses_what_was_not_synced() {
+    crash_everywhere(CrashStyle::LoseUnsynced, sim_options);
+}
+
+#[test]
+fn r_e10_power_loss_at_every_operation_that_keeps_all() {
+    crash_everywhere(CrashStyle::KeepAll, sim_options);
+}
+
+#[test]
+fn r_e10_power_loss_at_every_operation_that_tears_writes() {
+    crash_everywhere(CrashStyle::Torn, sim_options);
+}
+
+/// Without sync nothing is promised until a close, but what is left is still a state that was.
+#[test]
+fn r_e08_power_loss_without_sync_leaves_a_prefix() {
+    let lazy = |env: &SimEnv| sim_options(env).durability(Durability::Os);
+    let steps: Vec<_> = script().into_iter().filter(|step| !matches!(step, Step::Wait)).collect();
+    let total = count_operations(&steps, lazy);
+    for after in (0..total).step_by(2) {
+        let env = SimEnv::new(after);
+        let mut script = Script::new(&env, lazy(&env));
+        env.crash_after(after);
+        script.run(&steps);
+        env.crash(CrashStyle::Torn);
+        script.check(&format!("torn after {after} operations, without sync"));
+    }
+}
+
+/// Power goes again while the database recovers, at every operation of the recovery.
+#[test]
+fn r_e10_power_loss_during_recovery() {
+    let steps = script();
+    let total = count_operations(&steps, sim_options);
+    for (style, after) in CRASH_STYLES.into_iter().zip([total / 3, total / 2, total - total / 5]) {
+        for during in 0..60 {
+            let env = SimEnv::new(during);
+            let mut script = Script::new(&env, sim_options(&env));
+            env.crash_after(after);
+            script.run(&steps);
+            env.crash(style);
+            env.crash_after(during);
+            script.run(&[]);
+            env.crash(style);
+            script.check(&format!("{style:?} after {after}, then {during} operations"));
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => write().prop_map(Step::Write),
+        6 => Just(Step::Wait),
+        2 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+        6 => Just(Step::Job),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn style() -> impl Strategy<Value = CrashStyle> {
+    prop_oneof![
+        1 => Just(CrashStyle::LoseUnsynced),
+        1 => Just(CrashStyle::KeepAll),
+        3 => Just(CrashStyle::Torn),
+    ]
+}
+
+proptest! {
+    #![proptest_config(config(256, "proptest-regressions/crash.txt"))]
+
+    /// Random scripts, each in several lives that end in a crash at a random operation.
+    #[test]
+    fn r_e10_random_scripts_and_crashes(
+        seed in any::<u64>(),
+        lives in vec((vec(step(), 1..40), 0u64..250, style()), 1..4),
+    ) {
+        let env = SimEnv::new(seed);
+        let mut script = Script::new(&env, sim_options(&env));
+        for (number, (steps, after, style)) in lives.iter().enumerate() {
+            env.crash_after(*after);
+            let mut steps = steps.clone();
+            if number == 0 {
+                steps.insert(0, Step::Write(Write::Create(0)));
+            }
+            script.run(&steps);
+            env.crash(*style);
+            script.check(&format!("life {number}"));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! R-E08, R-E10: a process that is killed. A child writes from eight threads under sync and
+//! reports each acknowledgement through a pipe; it is killed at a random moment; everything it
+//! reported must be there, whole and in order, and so over twenty lives of one database.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tablestone::{Batch, Database, Durability, Precondition, Table};
+
+const ROUNDS: u64 = 20;
+const WRITERS: u8 = 8;
+const DIR: &str = "TABLESTONE_TEST_KILL_DIR";
+
+fn open(dir: &Path) -> Database {
+    Database::open(dir, support::options().durability(Durability::Sync)).unwrap()
+}
+
+fn number(table: &Table, partition: &str, row: impl AsRef<[u8]>) -> u64 {
+    let row = table.get(partition, row).unwrap();
+    row.map_or(0, |row| u64::from_be_bytes(row.value[..8].try_into().unwrap()))
+}
+
+fn add_one(old: Option<&[u8]>) -> Result<Vec<u8>, tablestone::MergeRefusal> {
+    let old = old.map_or(0, |old| u64::from_be_bytes(old.try_into().unwrap()));
+    Ok((old + 1).to_be_bytes().to_vec())
+}
+
+/// The rows of one step of a writer: a batch in its own partition, the number in every row.
+fn batch(writer: u8, step: u64) -> Batch {
+    let mut batch = Batch::new(format!("writer {writer}"));
+    let value = [&step.to_be_bytes()[..], &[writer; 200]].concat();
+    for slot in 0..5u8 {
+        batch.upsert([b's', slot], value.clone());
+    }
+    batch.insert(format!("step {step:08}"), value);
+    if step > 20 {
+        batch.delete(format!("step {:08}", step - 20), Precondition::Exists);
+    }
+    batch
+}
+
+/// A writer's life: in table a, then in table b, then the counter that all share.
+fn write_until_killed(database: &Database, writer: u8) {
+    let [a, b] = ["a", "b"].map(|name| database.create_table_if_missing(name).unwrap());
+    let first = 1 + number(&a, &format!("writer {writer}"), [b's', 0]);
+    for step in first.. {
+        a.commit(batch(writer, step)).wait().unwrap();
+        println!("ack a {writer} {step}");
+        // A writer that was killed between the tables is a step behind in b.
+        let behind = 1 + number(&b, &format!("writer {writer}"), [b's', 0]);
+        for step in behind..=step {
+            b.commit(batch(writer, step)).wait().unwrap();
+        }
+        println!("ack b {writer} {step}");
+        a.merge("shared", "counter", Precondition::None, add_one).wait().unwrap();
+        println!("ack counter {writer} 1");
+    }
+}
+
+/// Runs in the child process of the test below.
+#[test]
+fn child_that_writes_until_it_is_killed() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let database = open(Path::new(&dir));
+    println!("\nopen");
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let database = &database;
+            scope.spawn(move || write_until_killed(database, writer));
+        }
+    });
+}
+
+/// What was acknowledged over all lives.
+#[derive(Default)]
+struct Acknowledged {
+    a: [u64; WRITERS as usize],
+    b: [u64; WRITERS as usize],
+    counter: u64,
+    lines: u64,
+}
+
+impl Acknowledged {
+    fn read(&mut self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        let ["ack", what, writer, step] = words[..] else { return };
+        self.lines += 1;
+        let (writer, step): (usize, u64) = (writer.parse().unwrap(), step.parse().unwrap());
+        match what {
+            "a" => self.a[writer] = self.a[writer].max(step),
+            "b" => self.b[writer] = self.b[writer].max(step),
+            _ => self.counter += step,
+        }
+    }
+
+    fn check(&self, database: &Database, lives: u64) {
+        let Ok(a) = database.table("a") else {
+            assert_eq!(self.lines, 0);
+            return;
+        };
+        let b = database.create_table_if_missing("b").unwrap();
+        for writer in 0..WRITERS {
+            let at = usize::from(writer);
+            let in_a = check_writer(&a, writer);
+            let in_b = check_writer(&b, writer);
+            // One step each may have been under way.
+            assert!((self.a[at]..=self.a[at] + 1).contains(&in_a), "a of {writer}: {in_a}");
+            assert!(in_b >= self.b[at], "b of {writer}: {in_b}, acknowledged {}", self.b[at]);
+            assert!(in_b <= in_a && in_a <= in_b + 1, "{writer}: {in_a} in a, {in_b} in b");
+        }
+        let counter = number(&a, "shared", "counter");
+        let under_way = lives * u64::from(WRITERS);
+        assert!(
+            (self.counter..=self.counter + under_way).contains(&counter),
+            "{counter} increments, {} acknowledged",
+            self.counter
+        );
+        database.verify().unwrap();
+    }
+}
+
+/// The step that a writer's partition is at; every row must say the same.
+fn check_writer(table: &Table, writer: u8) -> u64 {
+    let partition = format!("writer {writer}");
+    let step = number(table, &partition, [b's', 0]);
+    let page = table.query().partition(&partition).page().unwrap();
+    let rows: Vec<_> = page.iter().map(|row| row.row_key.to_vec()).collect();
+    let first = step.saturating_sub(19).max(1);
+    let mut expected: Vec<_> = (0..if step > 0 { 5u8 } else { 0 }).map(|s| vec![b's', s]).collect();
+    let steps = (first..=step).filter(|step| *step > 0);
+    expected.extend(steps.map(|step| format!("step {step:08}").into_bytes()));
+    assert_eq!(rows, expected, "{partition} at step {step}");
+    for row in page.iter() {
+        let found = u64::from_be_bytes(row.value[..8].try_into().unwrap());
+        match row.row_key.strip_prefix(b"step ") {
+            Some(text) => assert_eq!(std::str::from_utf8(text).unwrap().parse(), Ok(found)),
+            None => assert_eq!(found, step, "part of a batch"),
+        }
+    }
+    step
+}
+
+#[test]
+fn r_e10_nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut acknowledged = Acknowledged::default();
+    let mut random = std::process::id().wrapping_mul(2_654_435_761) | 1;
+    for round in 0..ROUNDS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"])
+            .env(DIR, dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        // Every fourth life ends so early that recovery itself may be interrupted.
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        let span = if round % 4 == 3 { 30 } else { 300 };
+        let life = Duration::from_millis(u64::from(random % span));
+        let reader = std::thread::spawn(move || {
+            // The last line may be cut.
+            let lines = output.split(b'\n').map(Result::unwrap);
+            lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect::<Vec<_>>()
+        });
+        std::thread::sleep(life);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut lines = reader.join().unwrap();
+        if lines.last().is_some_and(|line| line.split(' ').count() != 4) {
+            lines.pop();
+        }
+        lines.iter().for_each(|line| acknowledged.read(line));
+        acknowledged.check(&open(dir.path()), round + 1);
+    }
+    std::io::stdout().flush().unwrap();
+    assert!(acknowledged.lines > 200, "too little was written: {}", acknowledged.lines);
+}

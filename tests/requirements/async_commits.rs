@@ -1,0 +1,121 @@
+//! Commits from tasks: a commit is a future that needs no runtime; many under way share syncs;
+//! dropping one does not undo it (R-E10).
+
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Batch, Durability, Error, Precondition};
+
+use crate::support::sim::open;
+use crate::support::task::{block_on, join_all};
+use crate::support::{TestDb, options};
+
+#[test]
+fn r_e10_every_kind_of_write_can_be_awaited() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    block_on(async {
+        let t = db.create_table("t").await.unwrap();
+        let version = t.insert("p", "r", "1").await.unwrap();
+        assert_eq!(t.get("p", "r").unwrap().unwrap().version, version);
+        let late = t.insert("p", "r", "2").await;
+        assert!(matches!(late, Err(Error::EntityExists { .. })));
+        t.merge("p", "r", Precondition::Exists, |_| Ok(b"3".to_vec())).await.unwrap();
+        let mut batch = Batch::new("p");
+        batch.insert("s", "4").delete("r", Precondition::Exists);
+        t.commit(batch).await.unwrap();
+        assert_eq!(t.query().page().unwrap().len(), 1);
+        t.delete_partition("p").await.unwrap();
+        db.drop_table("t").await.unwrap();
+        assert!(matches!(db.drop_table("t").await, Err(Error::TableNotFound(_))));
+    });
+}
+
+#[test]
+fn r_e10_commits_under_way_share_syncs() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    let before = db.stats();
+    let commits: Vec<_> = (0..64u8).map(|n| t.insert("p", [n], [n])).collect();
+    let versions: Vec<_> = join_all(commits).into_iter().map(Result::unwrap).collect();
+    assert!(versions.is_sorted_by(|a, b| a < b));
+    let after = db.stats();
+    assert_eq!(after.commits - before.commits, 64);
+    let syncs = after.syncs - before.syncs;
+    assert!(syncs <= 8, "{syncs} syncs for 64 commits that were all under way");
+    assert!(after.largest_group >= 16, "{}", after.largest_group);
+    assert_eq!(t.query().page().unwrap().len(), 64);
+}
+
+#[test]
+fn r_e10_tasks_on_many_threads_and_waiting_threads_mix() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    std::thread::scope(|scope| {
+        for n in 0..8u8 {
+            let t = t.clone();
+            scope.spawn(move || {
+                for k in 0..50u8 {
+                    let commit = t.insert([n], [k], "");
+                    if n % 2 == 0 {
+                        block_on(commit).unwrap()
+                    } else {
+                        commit.wait().unwrap()
+                    };
+                }
+            });
+        }
+    });
+    assert_eq!(t.query().page().unwrap().len(), 400);
+}
+
+#[test]
+fn r_e10_dropping_a_commit_does_not_undo_it() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    for n in 0..20u8 {
+        drop(t.insert("p", [n], ""));
+    }
+    db.sync().unwrap();
+    assert_eq!(t.query().page().unwrap().len(), 20);
+}
+
+#[test]
+fn r_e10_a_dropped_commit_is_written_and_synced_in_the_background() {
+    let env = SimEnv::new(6);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    drop(t.insert("p", "r", "v"));
+    env.run_all();
+    assert!(t.exists("p", "r").unwrap());
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    assert!(open(&env).unwrap().table("t").unwrap().exists("p", "r").unwrap());
+}
+
+#[test]
+fn r_e10_a_commit_is_not_seen_before_it_is_durable() {
+    let env = SimEnv::new(6);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let commit = t.insert("p", "r", "v");
+    assert!(!t.exists("p", "r").unwrap(), "not synced yet");
+    // Ordered it is: another insert loses to it, and hears so only once it is durable.
+    let late = t.insert("p", "r", "w");
+    assert!(matches!(late.wait(), Err(Error::EntityExists { .. })));
+    assert!(t.exists("p", "r").unwrap(), "what an answer depends on is durable");
+    commit.wait().unwrap();
+}
+
+#[test]
+fn r_e10_a_task_that_gave_up_is_not_woken_into_nothing() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    for n in 0..200u32 {
+        let mut commit = t.insert("p", n.to_be_bytes(), "");
+        block_on(std::future::poll_fn(|context| {
+            // Polled once, then dropped.
+            let _ = std::pin::Pin::new(&mut commit).poll(context);
+            std::task::Poll::Ready(())
+        }));
+    }
+    db.sync().unwrap();
+    assert_eq!(t.query().page().unwrap().len(), 200);
+}

@@ -1,0 +1,188 @@
+//! R-E07, R-E08: a batch is done whole or not at all, and says what kept it from being done.
+
+use tablestone::{Batch, Error, Limit, Precondition, Version};
+
+use crate::support::fixture::value;
+use crate::support::{Depth, TestDb, all_rows};
+
+#[test]
+fn r_e07_a_batch_mixes_kinds_and_gives_all_entities_its_version() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = db.t();
+        for row in ["replaced", "merged", "deleted", "kept"] {
+            t.insert("p", row, "old").wait().unwrap();
+        }
+        let known = t.get("p", "replaced").unwrap().unwrap().version;
+        depth.settle(&db);
+        let mut batch = Batch::new("p");
+        batch
+            .insert("inserted", "1")
+            .put("replaced", Precondition::Version(known), "2")
+            .merge("merged", Precondition::Exists, |old| Ok([old.unwrap(), b"+3"].concat()))
+            .delete("deleted", Precondition::Exists)
+            .upsert("upserted", "5")
+            .delete("never was", Precondition::None);
+        assert_eq!(batch.len(), 6);
+        let version = t.commit(batch).wait().unwrap();
+        depth.settle(&db);
+        let rows: Vec<_> = all_rows(&t).into_iter().map(|(_, rk, value)| (rk, value)).collect();
+        let expected = [
+            ("inserted", "1"),
+            ("kept", "old"),
+            ("merged", "old+3"),
+            ("replaced", "2"),
+            ("upserted", "5"),
+        ];
+        assert_eq!(rows, expected.map(|(rk, v)| (rk.into(), v.into())), "{depth:?}");
+        for row in ["inserted", "replaced", "merged", "upserted"] {
+            assert_eq!(t.get("p", row).unwrap().unwrap().version, version);
+        }
+        assert!(t.get("p", "kept").unwrap().unwrap().version < version);
+    }
+}
+
+#[test]
+fn r_e07_a_failed_batch_changes_nothing_and_names_the_lowest_index() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = db.t();
+        let version = t.insert("p", "there", "old").wait().unwrap();
+        depth.settle(&db);
+        let before = all_rows(&t);
+        let mut batch = Batch::new("p");
+        batch
+            .upsert("new", "x")
+            .delete("there", Precondition::Exists)
+            .insert("also new", "x")
+            .put("missing", Precondition::Exists, "x")
+            .put("missing too", Precondition::Version(version), "x");
+        let error = t.commit(batch).wait().unwrap_err();
+        assert!(matches!(error, Error::EntityNotFound { index: 3 }), "{error}");
+        assert_eq!(all_rows(&t), before);
+
+        let mut batch = Batch::new("p");
+        batch
+            .upsert("a", "x")
+            .put("there", Precondition::Version(Version::ZERO), "x")
+            .insert("b", "");
+        let error = t.commit(batch).wait().unwrap_err();
+        assert!(
+            matches!(error, Error::VersionMismatch { index: 1, found, .. } if found == version)
+        );
+
+        let mut batch = Batch::new("p");
+        batch.upsert("a", "x").upsert("b", "x").insert("there", "x");
+        let error = t.commit(batch).wait().unwrap_err();
+        assert!(matches!(error, Error::EntityExists { index: 2, version: v } if v == version));
+
+        let mut batch = Batch::new("p");
+        batch.upsert("a", "x").merge("there", Precondition::None, |_| Err("no".into()));
+        let error = t.commit(batch).wait().unwrap_err();
+        assert!(matches!(error, Error::MergeRefused { index: 1, .. }));
+        assert_eq!(all_rows(&t), before);
+        assert_eq!(t.get("p", "there").unwrap().unwrap().version, version);
+    }
+}
+
+#[test]
+fn r_e07_a_row_key_may_come_once() {
+    let db = TestDb::new();
+    let t = db.t();
+    let mut batch = Batch::new("p");
+    batch.upsert("a", "1").upsert("b", "1").delete("a", Precondition::None);
+    let error = t.commit(batch).wait().unwrap_err();
+    assert!(matches!(error, Error::DuplicateRowKey { index: 2, first: 0 }), "{error}");
+    assert!(all_rows(&t).is_empty());
+}
+
+#[test]
+fn r_e07_a_hundred_operations_are_accepted_and_one_more_refused_whole() {
+    let db = TestDb::new();
+    let t = db.t();
+    let batch = |pk: &str, operations: u8| {
+        let mut batch = Batch::new(pk);
+        for n in 0..operations {
+            batch.insert([n], [n]);
+        }
+        batch
+    };
+    t.commit(batch("p", 100)).wait().unwrap();
+    assert_eq!(t.query().partition("p").page().unwrap().len(), 100);
+    let error = t.commit(batch("q", 101)).wait().unwrap_err();
+    assert!(matches!(
+        error,
+        Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100 }
+    ));
+    assert!(t.query().partition("q").page().unwrap().is_empty());
+}
+
+#[test]
+fn r_e07_four_mebibytes_are_accepted_and_a_byte_more_refused_whole() {
+    let db = TestDb::new();
+    let t = db.t();
+    // Each operation counts its PartitionKey, RowKey and value.
+    let batch = |pk: &str, last: usize| {
+        let mut batch = Batch::new(pk);
+        for n in 0..4u8 {
+            batch.insert([n], vec![n; (1 << 20) - 2]);
+        }
+        if last > 0 {
+            batch.insert([9u8], vec![9; last - 1]);
+        }
+        batch
+    };
+    t.commit(batch("p", 0)).wait().unwrap();
+    for n in 0..4u8 {
+        assert_eq!(value(t.get("p", [n]).unwrap()), vec![n; (1 << 20) - 2]);
+    }
+    let error = t.commit(batch("q", 1)).wait().unwrap_err();
+    assert!(
+        matches!(error, Error::LimitExceeded { what: Limit::BatchBytes, limit, size }
+            if limit == 4 << 20 && size > limit),
+        "{error}"
+    );
+    assert!(t.query().partition("q").page().unwrap().is_empty());
+}
+
+#[test]
+fn r_e07_an_empty_batch_changes_nothing() {
+    let db = TestDb::new();
+    let t = db.t();
+    assert!(Batch::new("p").is_empty());
+    t.commit(Batch::new("p")).wait().unwrap();
+    assert!(all_rows(&t).is_empty());
+}
+
+#[test]
+fn r_e07_operations_see_the_state_before_the_batch() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.insert("p", "a", "1").wait().unwrap();
+    let mut batch = Batch::new("p");
+    batch.delete("a", Precondition::Exists).insert("b", "2");
+    t.commit(batch).wait().unwrap();
+    // The state before had b, and no a: both conditions of the way back hold.
+    let mut batch = Batch::new("p");
+    batch.insert("a", "3").delete("b", Precondition::Exists);
+    t.commit(batch).wait().unwrap();
+    assert_eq!(all_rows(&t), [(b"p".to_vec(), b"a".to_vec(), b"3".to_vec())]);
+}
+
+#[test]
+fn r_e08_a_batch_survives_reopening_whole() {
+    let mut db = TestDb::new();
+    for round in 0..3u8 {
+        let t = db.t();
+        let mut batch = Batch::new([round]);
+        for n in 0..100u8 {
+            batch.insert([n], vec![n; 50]);
+        }
+        t.commit(batch).wait().unwrap();
+        drop(t);
+        db.reopen();
+        for earlier in 0..=round {
+            assert_eq!(db.t().query().partition([earlier]).page().unwrap().len(), 100);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! R-E06, R-E10: a full or failing disk. What was acknowledged stays; the database stays usable,
+//! or says that it is read-only and why.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
+use tablestone::{Database, Error, Table};
+
+use crate::support::sim::open;
+use crate::support::{all_rows, options};
+
+fn fault(on: Operation, path: &str, kind: ErrorKind, times: u64) -> Fault {
+    Fault { on, path_contains: path.into(), kind, after: 0, times }
+}
+
+fn filled(env: &SimEnv) -> (Database, Table) {
+    let db = open(env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..50u8 {
+        t.insert("p", [n], [n; 50]).wait().unwrap();
+    }
+    (db, t)
+}
+
+#[test]
+fn r_e10_a_log_that_cannot_be_written_makes_the_database_read_only_and_says_why() {
+    for on in [Operation::Write, Operation::Sync] {
+        for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
+            let env = SimEnv::new(8);
+            let (db, t) = filled(&env);
+            env.fail(fault(on, ".log", kind, 1));
+            let lost = t.insert("p", "lost", "maybe").wait();
+            let Err(Error::Poisoned(cause)) = &lost else { panic!("{on:?} {kind:?}: {lost:?}") };
+            assert!(cause.contains(".log"), "{cause}");
+            // Reads go on, writes do not, although the disk works again.
+            assert_eq!(all_rows(&t).len(), 50);
+            assert!(!t.exists("p", "lost").unwrap());
+            assert!(matches!(t.insert("p", "x", "").wait(), Err(Error::Poisoned(_))));
+            assert!(matches!(db.create_table("u").wait(), Err(Error::Poisoned(_))));
+            assert!(matches!(db.sync(), Err(Error::Poisoned(_))));
+            assert!(db.stats().poisoned.is_some());
+            drop(t);
+            assert!(db.close().is_err());
+            // Opening again recovers; the lost write is whole or absent.
+            let db = open(&env).unwrap();
+            let t = db.table("t").unwrap();
+            let left = t.get("p", "lost").unwrap().map(|row| row.value);
+            assert!(left.is_none() || left.as_deref() == Some(b"maybe"), "{left:?}");
+            assert_eq!(all_rows(&t).len(), 50 + usize::from(left.is_some()));
+            t.insert("p", "x", "").wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn r_e10_after_a_failed_sync_a_crash_keeps_all_that_was_acknowledged() {
+    for style in [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn] {
+        for seed in 0..10 {
+            let env = SimEnv::new(seed);
+            let (db, t) = filled(&env);
+            env.fail(fault(Operation::Sync, ".log", ErrorKind::Other, 1));
+            assert!(t.insert("p", "lost", "maybe").wait().is_err());
+            env.crash(style);
+            drop((t, db));
+            let db = open(&env).unwrap();
+            let t = db.table("t").unwrap();
+            assert!((0..50u8).all(|n| t.exists("p", [n]).unwrap()), "{style:?} {seed}");
+        }
+    }
+}
+
+#[test]
+fn r_e24_tables_that_cannot_be_written_make_writers_busy_and_recover() {
+    for on in [Operation::Create, Operation::Write, Operation::Sync] {
+        let env = SimEnv::new(8);
+        let (db, t) = filled(&env);
+        env.fail(fault(on, ".sst", ErrorKind::StorageFull, u64::MAX));
+        let mut written = 0u32;
+        let busy = loop {
+            match t.insert("q", written.to_be_bytes(), [1; 200]).wait() {
+                Ok(_) => written += 1,
+                Err(error) => break error,
+            }
+            env.run_all();
+            assert!(written < 10_000, "memory must be bounded");
+        };
+        let Error::Busy { reason, .. } = &busy else { panic!("{on:?}: {busy:?}") };
+        assert!(busy.is_busy());
+        assert!(reason.contains(".sst"), "names what keeps it waiting: {reason}");
+        assert!(db.stats().background_failures > 0);
+        assert!(db.stats().background_error.is_some());
+        // Readable all the time.
+        assert_eq!(all_rows(&t).len(), 50 + written as usize);
+        // Once there is room again, work goes on by itself.
+        env.clear_faults();
+        env.advance(Duration::from_secs(60));
+        env.run_all();
+        t.insert("q", "again", "").wait().unwrap();
+        assert_eq!(db.stats().background_error, None);
+        db.compact().unwrap();
+        assert_eq!(all_rows(&t).len(), 51 + written as usize);
+        db.verify().unwrap();
+        drop(t);
+        db.close().unwrap();
+        let db = open(&env).unwrap();
+        assert_eq!(all_rows(&db.table("t").unwrap()).len(), 51 + written as usize);
+    }
+}
+
+#[test]
+fn r_e10_a_manifest_that_cannot_be_written_loses_nothing() {
+    for on in [Operation::Create, Operation::Write, Operation::Sync, Operation::Rename] {
+        for path in ["MANIFEST", "CURRENT"] {
+            for after in 0..3 {
+                let env = SimEnv::new(8);
+                let (db, t) = filled(&env);
+                env.fail(Fault { after, ..fault(on, path, ErrorKind::StorageFull, 2) });
+                for n in 0..5u8 {
+                    t.upsert("q", [n], [n; 2000]).wait().unwrap();
+                    let _ = db.flush();
+                    env.advance(Duration::from_secs(1));
+                    env.run_all();
+                }
+                assert_eq!(all_rows(&t).len(), 55, "{on:?} {path} {after}");
+                env.crash(CrashStyle::LoseUnsynced);
+                drop((t, db));
+                env.clear_faults();
+                let db = open(&env).unwrap();
+                assert_eq!(all_rows(&db.table("t").unwrap()).len(), 55, "{on:?} {path} {after}");
+                db.compact().unwrap();
+                db.verify().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn r_e10_any_single_failure_of_any_operation_loses_nothing() {
+    let operations = [
+        Operation::Create,
+        Operation::Open,
+        Operation::Write,
+        Operation::SetLen,
+        Operation::Sync,
+        Operation::SyncDir,
+        Operation::Rename,
+        Operation::Remove,
+    ];
+    for (on, after) in operations.into_iter().flat_map(|on| (0..25).map(move |n| (on, n * 3))) {
+        let env = SimEnv::new(after);
+        let (db, t) = filled(&env);
+        env.fail(Fault { after, ..fault(on, "", ErrorKind::Other, 1) });
+        let mut acknowledged = 50;
+        for n in 0..60u32 {
+            match t.upsert("q", n.to_be_bytes(), [n as u8; 500]).wait() {
+                Ok(_) => acknowledged += 1,
+                Err(Error::Poisoned(_)) => break,
+                Err(other) => panic!("{on:?} {after}: {other:?}"),
+            }
+            env.run_all();
+            if n % 20 == 19 {
+                let _ = db.compact();
+            }
+        }
+        assert_eq!(all_rows(&t).len(), acknowledged, "{on:?} {after}");
+        drop(t);
+        let _ = db.close();
+        env.clear_faults();
+        let db = open(&env).unwrap();
+        let left = all_rows(&db.table("t").unwrap()).len();
+        // The write whose outcome was unknown may be there.
+        assert!(left == acknowledged || left == acknowledged + 1, "{on:?} {after}: {left}");
+        db.verify().unwrap();
+    }
+}
+
+#[test]
+fn r_e22_a_read_error_is_an_error_and_not_an_absent_row() {
+    let env = SimEnv::new(8);
+    let pread = crate::support::sim::sim_options(&env).read_mode(tablestone::ReadMode::Pread);
+    let db = Database::open(crate::support::sim::DIR, pread).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..2000u32).map(|n| ("p", n.to_be_bytes(), [7; 60]))).unwrap();
+    db.compact().unwrap();
+    env.fail(fault(Operation::Read, ".sst", ErrorKind::Other, u64::MAX));
+    let mut failed = 0;
+    for n in 0..2000u32 {
+        match t.get("p", n.to_be_bytes()) {
+            Ok(row) => assert_eq!(row.unwrap().value, [7; 60]),
+            Err(Error::Io(io)) => {
+                assert!(io.path.to_string_lossy().ends_with(".sst"));
+                failed += 1;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(failed > 1000, "most blocks are not in the cache: {failed}");
+    assert!(t.query().pages().any(|page| page.is_err()));
+    env.clear_faults();
+    assert_eq!(all_rows(&t).len(), 2000);
+    let _ = options();
+}

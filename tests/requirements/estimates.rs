@@ -1,0 +1,124 @@
+//! R-E23: estimates, split points and statistics.
+
+use crate::support::model::value;
+use crate::support::{Depth, TestDb};
+
+/// 100 partitions of 30 rows of 100 bytes that do not compress.
+fn filled(db: &TestDb) -> tablestone::Table {
+    let t = db.t();
+    let row = |n: u32| (format!("{:03}", n / 30), format!("{:02}", n % 30), value(n, 0, 100));
+    t.import((0..3000).map(row)).unwrap();
+    t
+}
+
+fn near(found: u64, expected: u64, what: &str) {
+    let allowed = expected / 2 + 200;
+    assert!(found.abs_diff(expected) <= allowed, "{what}: {found}, not about {expected}");
+}
+
+#[test]
+fn r_e23_estimates_are_near_the_truth() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db);
+        let other = db.create_table("other").wait().unwrap();
+        other.import((0..2000u32).map(|n| ("p", n.to_be_bytes(), "x"))).unwrap();
+        depth.settle(&db);
+        let all = t.estimate::<&str>(..).unwrap();
+        near(all.entries, 3000, "entries of all");
+        near(all.bytes, 3000 * 105, "bytes of all");
+        let half = t.estimate("000".."050").unwrap();
+        near(half.entries, 1500, "entries of half");
+        let half = t.estimate("050"..).unwrap();
+        near(half.entries, 1500, "entries of the other half");
+        assert_eq!(t.estimate("zzz"..).unwrap().entries, 0, "{depth:?}");
+        assert_eq!(t.estimate("050".."050").unwrap().entries, 0);
+        assert_eq!(t.estimate("060".."040").unwrap().entries, 0);
+        let empty = db.create_table("empty").wait().unwrap();
+        assert_eq!(empty.estimate::<&str>(..).unwrap().entries, 0, "{depth:?}");
+    }
+}
+
+#[test]
+fn r_e23_split_points_begin_partitions_and_parts_are_alike() {
+    for depth in [Depth::Flushed, Depth::Compacted] {
+        let db = TestDb::new();
+        let t = filled(&db);
+        depth.settle(&db);
+        for parts in [2, 4, 10] {
+            let points = t.split_points(parts).unwrap();
+            assert_eq!(points.len(), parts - 1, "{depth:?}: {points:?}");
+            assert!(points.is_sorted_by(|a, b| a < b));
+            let mut bounds = vec![0usize];
+            for point in &points {
+                let text = String::from_utf8(point.clone()).unwrap();
+                bounds.push(text.parse().unwrap_or_else(|_| panic!("{text:?} is no partition")));
+            }
+            bounds.push(100);
+            for part in bounds.windows(2) {
+                let (size, fair) = (part[1] - part[0], 100 / parts);
+                assert!(size <= 2 * fair + 3, "{depth:?}: {bounds:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn r_e23_split_points_of_few_partitions_are_fewer() {
+    let db = TestDb::new();
+    let t = db.t();
+    assert!(t.split_points(4).unwrap().is_empty());
+    t.import((0..1000u32).map(|n| ("one", n.to_be_bytes(), "value"))).unwrap();
+    db.compact().unwrap();
+    assert!(t.split_points(4).unwrap().is_empty(), "one partition cannot be split");
+    assert!(t.split_points(1).unwrap().is_empty());
+    assert!(t.split_points(0).unwrap().is_empty());
+}
+
+#[test]
+fn r_e23_statistics_count_what_was_done() {
+    let db = TestDb::new();
+    let t = filled(&db);
+    let before = db.stats();
+    for n in 0..10u8 {
+        t.upsert("p", [n], [0; 100]).wait().unwrap();
+    }
+    assert!(t.insert("p", [0], "").wait().is_err());
+    let after = db.stats();
+    assert_eq!(after.commits - before.commits, 10);
+    assert!(after.log_bytes - before.log_bytes >= 1000);
+    assert!(after.commit_groups > before.commit_groups);
+    let snapshot = db.snapshot();
+    assert_eq!(db.stats().live_snapshots, 1);
+    drop(snapshot);
+    db.compact().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.live_snapshots, 0);
+    assert!(stats.flushes > 0 && stats.flush_bytes > 0 && stats.compactions > 0);
+    assert_eq!(stats.file_bytes(), stats.levels.iter().map(|level| level.bytes).sum::<u64>());
+    assert!(stats.file_bytes() > 150_000, "{}", stats.file_bytes());
+    let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
+    assert_eq!(entries, 3010 + 2, "the entities, the table's name, the next id");
+    assert!(stats.levels.iter().filter(|level| level.files > 0).count() >= 1);
+    assert_eq!((stats.background_failures, stats.background_error), (0, None));
+    assert_eq!(stats.poisoned, None);
+}
+
+#[test]
+fn r_e23_a_small_budget_reaches_several_levels() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.import((0..20_000u32).map(|n| (n.to_be_bytes(), "r", value(n, 0, 60)))).unwrap();
+    db.flush().unwrap();
+    let mut deepest = 0;
+    for _ in 0..1000 {
+        let stats = db.stats();
+        let deep = stats.levels.iter().rposition(|level| level.files > 0).unwrap_or(0);
+        deepest = deepest.max(deep);
+        if deepest >= 2 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("two megabytes reach no deeper than level {deepest}");
+}

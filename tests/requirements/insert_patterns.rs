@@ -1,0 +1,56 @@
+//! R-E18: inserts at the front, at the end and at random of a partition are cheap, and reading the
+//! first rows right after does not pay for the rest.
+
+use crate::support::{Depth, TestDb, keys, options};
+
+fn row_keys(pattern: &str, n: u32) -> String {
+    match pattern {
+        "front" => format!("{:010}", u32::MAX - n),
+        "end" => format!("{n:010}"),
+        _ => format!("{:010}", n.wrapping_mul(2_654_435_761)),
+    }
+}
+
+#[test]
+fn r_e18_first_rows_after_inserts_do_not_pay_for_the_tail() {
+    for pattern in ["front", "end", "random"] {
+        for depth in Depth::ALL {
+            let db = TestDb::new();
+            let t = db.t();
+            let mut sorted = Vec::new();
+            for n in 0..3000 {
+                let row = row_keys(pattern, n);
+                t.insert("p", &row, "0123456789").wait().unwrap();
+                sorted.push(format!("p/{row}"));
+                if n % 500 == 499 {
+                    sorted.sort();
+                    let page = t.query().partition("p").limit(10).page().unwrap();
+                    assert_eq!(keys(&page), sorted[..10], "{pattern} {depth:?}");
+                    assert!(page.examined() <= 11, "{pattern}: {} examined", page.examined());
+                }
+            }
+            depth.settle(&db);
+            let page = t.query().partition("p").limit(10).page().unwrap();
+            assert_eq!(keys(&page), sorted[..10], "{pattern} {depth:?}");
+            assert!(page.examined() <= 11);
+        }
+    }
+}
+
+/// Rewriting is what makes inserts dear: bytes written for a byte stored.
+#[test]
+fn r_e18_runs_at_the_front_and_at_the_end_are_rewritten_little() {
+    for pattern in ["front", "end"] {
+        let db = TestDb::with(options().compression(tablestone::Compression::None));
+        let t = db.t();
+        for chunk in 0..50u32 {
+            let rows = (0..200).map(|n| row_keys(pattern, chunk * 200 + n));
+            t.import(rows.map(|row| ("p", row, [7; 100]))).unwrap();
+        }
+        db.flush().unwrap();
+        let stats = db.stats();
+        let stored = 10_000 * 110;
+        let written = stats.flush_bytes + stats.compaction_written_bytes;
+        assert!(written < 6 * stored, "{pattern}: {written} bytes written for {stored}");
+    }
+}

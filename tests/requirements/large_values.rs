@@ -1,0 +1,101 @@
+//! R-E20, R-E21: values to 1 MiB, batches to 4 MiB, at a memory budget that is smaller.
+
+use tablestone::Batch;
+
+use crate::support::fixture::value;
+use crate::support::model;
+use crate::support::{Depth, TestDb};
+
+fn incompressible(seed: u32, len: usize) -> Vec<u8> {
+    let mut noise = u64::from(seed) | 1 << 40;
+    let mut next = || {
+        noise ^= noise << 13;
+        noise ^= noise >> 7;
+        noise ^= noise << 17;
+        noise as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn r_e20_values_of_every_size_come_back() {
+    let sizes = [0, 1, 100, 4095, 4096, 8191, 8192, 8193, 16 << 10, 100_000, 1 << 20];
+    for depth in Depth::ALL {
+        let mut db = TestDb::new();
+        let t = db.t();
+        for (n, size) in sizes.into_iter().enumerate() {
+            t.insert("noise", [n as u8], incompressible(n as u32, size)).wait().unwrap();
+            t.insert("zeros", [n as u8], vec![0; size]).wait().unwrap();
+        }
+        depth.settle(&db);
+        drop(t);
+        db.reopen();
+        let t = db.t();
+        for (n, size) in sizes.into_iter().enumerate() {
+            let noise = value(t.get("noise", [n as u8]).unwrap());
+            assert!(noise == incompressible(n as u32, size), "{depth:?} {size}");
+            assert!(value(t.get("zeros", [n as u8]).unwrap()) == vec![0; size], "{depth:?} {size}");
+        }
+        let read: usize = t
+            .query()
+            .pages()
+            .map(|page| page.unwrap().iter().map(|row| row.value.len()).sum::<usize>())
+            .sum();
+        assert_eq!(read, 2 * sizes.iter().sum::<usize>(), "{depth:?}");
+    }
+}
+
+#[test]
+fn r_e20_batches_of_four_mebibytes_do_not_stop_at_a_small_memory_budget() {
+    let mut db = TestDb::new();
+    let t = db.t();
+    for round in 0..4u8 {
+        let mut batch = Batch::new([round]);
+        for n in 0..99u8 {
+            batch.insert([n], incompressible(u32::from(round) << 8 | u32::from(n), 42_000));
+        }
+        t.commit(batch).wait().unwrap();
+    }
+    drop(t);
+    db.reopen();
+    let t = db.t();
+    for (round, n) in (0..4u8).flat_map(|round| (0..99u8).map(move |n| (round, n))) {
+        let expected = incompressible(u32::from(round) << 8 | u32::from(n), 42_000);
+        assert!(value(t.get([round], [n]).unwrap()) == expected, "{round} {n}");
+    }
+    t.insert("and", "on", "").wait().unwrap();
+}
+
+#[test]
+fn r_e20_a_merge_grows_a_value_to_its_limit() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.insert("p", "r", "").wait().unwrap();
+    for n in 0..16u8 {
+        t.merge("p", "r", tablestone::Precondition::Exists, move |old| {
+            Ok([old.unwrap(), &[n; 1 << 16]].concat())
+        })
+        .wait()
+        .unwrap();
+    }
+    let whole = value(t.get("p", "r").unwrap());
+    assert_eq!(whole.len(), 1 << 20);
+    assert!((0..16u8).all(|n| whole[usize::from(n) << 16] == n));
+}
+
+#[test]
+fn r_e20_large_and_small_values_lie_side_by_side() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = db.t();
+        let len = |n: u32| if n % 10 == 0 { 30_000 } else { 20 };
+        for n in 0..100u32 {
+            t.insert("p", n.to_be_bytes(), model::value(n, 0, len(n))).wait().unwrap();
+        }
+        depth.settle(&db);
+        for n in 0..100u32 {
+            let found = value(t.get("p", n.to_be_bytes()).unwrap());
+            assert!(found == model::value(n, 0, len(n)), "{depth:?} {n}");
+        }
+    }
+}

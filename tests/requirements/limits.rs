@@ -1,0 +1,102 @@
+//! R-E06, R-E02, R-E07: what is over a limit is refused, by name and size, and nothing is changed.
+
+use tablestone::{Batch, Compression, Database, Durability, Error, Limit, Options, Precondition};
+
+use crate::support::{TestDb, all_rows, options};
+
+fn exceeds<T: std::fmt::Debug>(result: Result<T, Error>, wanted: Limit, size: u64, limit: u64) {
+    match result {
+        Err(Error::LimitExceeded { what, size: s, limit: l }) => {
+            assert_eq!((what, s, l), (wanted, size, limit));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn r_e06_keys_over_their_limit_are_refused_by_every_write() {
+    let db = TestDb::new();
+    let t = db.t();
+    let long = "k".repeat(2049);
+    exceeds(t.insert(&long, "r", "").wait(), Limit::PartitionKey, 2049, 2048);
+    exceeds(t.insert("p", &long, "").wait(), Limit::RowKey, 2049, 2048);
+    exceeds(t.upsert("p", &long, "").wait(), Limit::RowKey, 2049, 2048);
+    exceeds(t.delete("p", &long, Precondition::None).wait(), Limit::RowKey, 2049, 2048);
+    exceeds(t.delete_partition(&long).wait(), Limit::PartitionKey, 2049, 2048);
+    exceeds(t.import([(&*long, "r", "")]), Limit::PartitionKey, 2049, 2048);
+    exceeds(t.import([("p", &*long, "")]), Limit::RowKey, 2049, 2048);
+    let mut batch = Batch::new("p");
+    batch.insert("fine", "").insert(long.as_str(), "");
+    exceeds(t.commit(batch).wait(), Limit::RowKey, 2049, 2048);
+    assert!(all_rows(&t).is_empty());
+    // Reading such a key finds nothing.
+    assert_eq!(t.get("p", &long).unwrap(), None);
+    assert!(t.query().partition(&long).page().unwrap().is_empty());
+}
+
+#[test]
+fn r_e06_values_over_their_limit_are_refused() {
+    let db = TestDb::new();
+    let t = db.t();
+    let (limit, over) = (1 << 20, vec![0; (1 << 20) + 1]);
+    exceeds(t.insert("p", "r", over.clone()).wait(), Limit::Value, limit + 1, limit);
+    exceeds(t.import([("p", "r", over.clone())]), Limit::Value, limit + 1, limit);
+    let merged = t.merge("p", "r", Precondition::None, move |_| Ok(over)).wait();
+    exceeds(merged, Limit::Value, limit + 1, limit);
+    assert!(all_rows(&t).is_empty());
+    t.insert("p", "r", vec![0; 1 << 20]).wait().unwrap();
+}
+
+#[test]
+fn r_e06_table_names_have_a_limit_and_are_not_empty() {
+    let db = TestDb::new();
+    let long = "n".repeat(513);
+    exceeds(db.create_table(&long).wait(), Limit::TableName, 513, 512);
+    exceeds(db.table(&long), Limit::TableName, 513, 512);
+    exceeds(db.drop_table(&long).wait(), Limit::TableName, 513, 512);
+    assert!(matches!(db.create_table("").wait(), Err(Error::InvalidArgument(_))));
+    assert!(matches!(db.table(""), Err(Error::InvalidArgument(_))));
+    drop(db.create_table(&long[1..]).wait().unwrap());
+    assert_eq!(db.tables(None, 10).unwrap().names, [&long[1..]]);
+}
+
+#[test]
+fn r_e06_limits_are_options() {
+    let small = options().key_bytes(4).value_bytes(10).batch_operations(2).batch_bytes(20);
+    let db = TestDb::with(small);
+    let t = db.t();
+    t.insert("pppp", "rrrr", [0; 10]).wait().unwrap();
+    exceeds(t.insert("ppppp", "r", "").wait(), Limit::PartitionKey, 5, 4);
+    exceeds(t.insert("p", "rrrrr", "").wait(), Limit::RowKey, 5, 4);
+    exceeds(t.insert("p", "r", [0; 11]).wait(), Limit::Value, 11, 10);
+    let mut batch = Batch::new("p");
+    batch.upsert("1", "").upsert("2", "").upsert("3", "");
+    exceeds(t.commit(batch).wait(), Limit::BatchOperations, 3, 2);
+    let mut batch = Batch::new("p");
+    batch.upsert("1", [0; 10]).upsert("2", [0; 10]);
+    exceeds(t.commit(batch).wait(), Limit::BatchBytes, 24, 20);
+}
+
+#[test]
+fn r_e06_options_that_make_no_sense_are_refused() {
+    let zero = std::time::Duration::ZERO;
+    let bad: [fn(Options) -> Options; 9] = [
+        |o| o.memory_budget(1000),
+        |o| o.compression(Compression::Zstd(0)),
+        |o| o.compression(Compression::Zstd(20)),
+        |o| o.background_threads(0),
+        |o| o.page_entities(0),
+        |o| o.batch_operations(0),
+        |o| o.key_bytes(0),
+        |o| o.key_bytes(1 << 20),
+        |o| o.value_bytes(1 << 30),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for set in bad {
+        let opened = Database::open(dir.path(), set(options()));
+        assert!(matches!(opened, Err(Error::InvalidArgument(_))), "{opened:?}");
+    }
+    let opened = Database::open(dir.path(), options().durability(Durability::Interval(zero)));
+    assert!(matches!(opened, Err(Error::InvalidArgument(_))), "{opened:?}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made");
+}

@@ -1,0 +1,31 @@
+//! The engine's requirements, one behaviour per file; a test's name begins with its requirement.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod async_commits;
+mod batches;
+mod conditional_writes;
+mod continuations;
+mod disk_full;
+mod errors;
+mod estimates;
+mod hot_rows;
+mod import;
+mod insert_patterns;
+mod keys_and_order;
+mod large_values;
+mod limits;
+mod many_partitions;
+mod multi_get;
+mod open_close;
+mod overload;
+mod pages;
+mod point_reads;
+mod range_deletes;
+mod ranges;
+mod recovery;
+mod skip_scan;
+mod snapshots;
+mod tables;
+mod versions;

@@ -1,0 +1,228 @@
+//! Opening and closing: one owner, other people's directories, later formats, handles.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tablestone::env::SimEnv;
+use tablestone::{Database, Error, Page, Query, Row, Snapshot, Table, TableView, Version};
+
+use crate::support::fixture::value;
+use crate::support::sim::{DIR, open};
+use crate::support::{TestDb, options};
+
+#[test]
+fn a_second_opening_is_refused_until_the_last_handle_is_gone() {
+    let db = TestDb::new();
+    let again = || Database::open(db.path(), options());
+    assert!(matches!(again(), Err(Error::Locked(dir)) if *dir == *db.path()));
+    let t = db.t();
+    t.insert("p", "r", "v").wait().unwrap();
+    drop(again());
+    assert!(t.exists("p", "r").unwrap(), "a refused opening does no harm");
+}
+
+#[test]
+fn each_kind_of_handle_keeps_the_database_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = || Database::open(dir.path(), options());
+    let db = opened().unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.insert("p", "r", "v").wait().unwrap();
+    drop(db);
+    assert!(matches!(opened(), Err(Error::Locked(_))), "a table");
+    let db = Database::clone(&{
+        drop(t);
+        opened().unwrap()
+    });
+    let snapshot = db.snapshot();
+    drop(db);
+    assert!(matches!(opened(), Err(Error::Locked(_))), "a snapshot");
+    drop(snapshot);
+    let db = opened().unwrap();
+    let query = db.table("t").unwrap().query();
+    drop(db);
+    assert!(matches!(opened(), Err(Error::Locked(_))), "a query");
+    assert_eq!(query.page().unwrap().len(), 1);
+    let db = opened().unwrap();
+    assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
+}
+
+#[test]
+fn after_close_writes_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), options()).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.insert("p", "r", "v").wait().unwrap();
+    db.clone().close().unwrap();
+    assert!(matches!(t.upsert("p", "r", "w").wait(), Err(Error::Closed)));
+    assert!(matches!(db.create_table("u").wait(), Err(Error::Closed)));
+    assert!(matches!(db.drop_table("t").wait(), Err(Error::Closed)));
+    assert!(matches!(db.sync(), Err(Error::Closed)));
+    db.clone().close().unwrap();
+    drop((t, db));
+    let db = Database::open(dir.path(), options()).unwrap();
+    assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
+}
+
+const CHILD_DIR: &str = "TABLESTONE_TEST_OPEN_DIR";
+
+/// Runs in a child process, for the test below: opens the directory it is told, says so, and holds
+/// it until its standard input ends.
+#[test]
+fn child_that_holds_a_database_open() {
+    let Ok(dir) = std::env::var(CHILD_DIR) else { return };
+    let db = Database::open(&dir, options());
+    let word = match &db {
+        Ok(_) => "open",
+        Err(Error::Locked(_)) => "locked",
+        Err(_) => "other",
+    };
+    println!("\nchild: {word}");
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let child = |dir: &Path| {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "open_close::child_that_holds_a_database_open", "--nocapture"])
+            .env(CHILD_DIR, dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said = lines.find_map(|line| Some(line.unwrap().strip_prefix("child: ")?.to_owned()));
+        (child, said.unwrap())
+    };
+    let mut db = TestDb::new();
+    db.t().insert("p", "r", "v").wait().unwrap();
+    let (mut refused, said) = child(db.path());
+    assert_eq!(said, "locked");
+    drop(refused.stdin.take());
+    refused.wait().unwrap();
+    db.close();
+    let (mut holder, said) = child(db.path());
+    assert_eq!(said, "open");
+    assert!(matches!(Database::open(db.path(), options()), Err(Error::Locked(_))));
+    // A process that is killed holds nothing any more.
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    db.reopen();
+    assert!(db.t().exists("p", "r").unwrap());
+}
+
+#[test]
+fn a_directory_of_something_else_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("letter.txt"), "dear").unwrap();
+    let opened = Database::open(dir.path(), options());
+    let Err(Error::NotADatabase { dir: named, reason }) = opened else { panic!("{opened:?}") };
+    assert_eq!(*named, *dir.path());
+    assert!(reason.contains("letter.txt"), "{reason}");
+    let names: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(names, ["letter.txt"]);
+}
+
+#[test]
+fn a_file_in_place_of_the_directory_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, "").unwrap();
+    assert!(matches!(Database::open(&path, options()), Err(Error::Io(_))));
+}
+
+#[test]
+fn missing_directories_are_made_and_an_empty_database_opens_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/b/c");
+    for _ in 0..3 {
+        let db = Database::open(&path, options()).unwrap();
+        assert!(db.tables(None, 10).unwrap().names.is_empty());
+        assert_eq!(db.dir(), path);
+        db.close().unwrap();
+    }
+}
+
+/// Where each kind of file states its format, and which bytes which checksum covers: offsets from
+/// the start of the file, or from its last 40 bytes for a table file, whose footer they are.
+struct FormatField {
+    file: fn(&str) -> bool,
+    format_at: usize,
+    covered: &'static [std::ops::Range<usize>],
+    crc_at: usize,
+}
+
+const FORMAT_FIELDS: [FormatField; 4] = [
+    FormatField { file: |name| name == "CURRENT", format_at: 8, covered: &[0..20], crc_at: 20 },
+    FormatField {
+        file: |name| name.starts_with("MANIFEST-"),
+        format_at: 8,
+        covered: &[0..20],
+        crc_at: 20,
+    },
+    FormatField {
+        file: |name| name.ends_with(".log"),
+        format_at: 12,
+        covered: &[12..64],
+        crc_at: 8,
+    },
+    FormatField {
+        file: |name| name.ends_with(".sst"),
+        format_at: 24,
+        covered: &[24..28, 32..40],
+        crc_at: 28,
+    },
+];
+
+#[test]
+fn a_later_format_of_any_file_is_told_from_damage_and_left_alone() {
+    for field in FORMAT_FIELDS {
+        let env = SimEnv::new(1);
+        let db = open(&env).unwrap();
+        let t = db.create_table("t").wait().unwrap();
+        t.insert("p", "r", "v").wait().unwrap();
+        db.flush().unwrap();
+        t.insert("p", "s", "v").wait().unwrap();
+        drop(t);
+        db.close().unwrap();
+        let names = env.list(DIR.as_ref());
+        let name = names.iter().rfind(|name| (field.file)(name)).unwrap();
+        let path = Path::new(DIR).join(name);
+        let mut bytes = env.read_file(&path).unwrap();
+        let start = if name.ends_with(".sst") { bytes.len() - 40 } else { 0 };
+        let stated = &mut bytes[start..];
+        let at = field.format_at..field.format_at + 4;
+        assert_eq!(stated[at.clone()], 1u32.to_le_bytes(), "{name}: the format is where it was");
+        stated[at].copy_from_slice(&9u32.to_le_bytes());
+        let covered: Vec<_> =
+            field.covered.iter().flat_map(|range| stated[range.clone()].to_vec()).collect();
+        let crc = crc32fast::hash(&covered).to_le_bytes();
+        stated[field.crc_at..field.crc_at + 4].copy_from_slice(&crc);
+        env.write_file(&path, &bytes);
+        match open(&env) {
+            Err(Error::UnsupportedFormat { file, found: 9, supported: 1 }) => {
+                assert_eq!(*file, *path);
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(env.read_file(&path).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn handles_are_owned_and_shared_between_threads() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    shared::<Database>();
+    shared::<Table>();
+    shared::<TableView>();
+    shared::<Snapshot>();
+    shared::<Row>();
+    sent::<Query>();
+    sent::<Page>();
+    sent::<tablestone::Commit<Version>>();
+}

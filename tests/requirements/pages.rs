@@ -1,0 +1,260 @@
+//! R-E12, R-E11: what ends a page, what a page says about it, and that a page is one snapshot.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tablestone::env::SimEnv;
+use tablestone::{Continuation, Precondition, StopReason, Table};
+
+use crate::support::sim::open;
+use crate::support::{Depth, TestDb, keys, options};
+
+/// `rows` rows of ten bytes (keys and value) in each partition a, b, ...
+fn filled(db: &TestDb, partitions: u8, rows: usize) -> Table {
+    let t = db.t();
+    let row = |pk: u8, n: usize| ([b'a' + pk], format!("{n:04}"), "12345");
+    t.import((0..partitions).flat_map(|pk| (0..rows).map(move |n| row(pk, n)))).unwrap();
+    t
+}
+
+#[test]
+fn r_e12_a_page_ends_at_a_thousand_entities_by_default() {
+    let db = TestDb::new();
+    let t = filled(&db, 1, 1001);
+    let page = t.query().page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (1000, StopReason::Entities));
+    assert_eq!(page.continuation(), Some(&Continuation::new("a", "1000")));
+    let asked = t.query().limit(5000).page().unwrap();
+    assert_eq!(asked.len(), 1000, "a query may ask for less, not for more");
+}
+
+#[test]
+fn r_e12_at_an_exact_multiple_there_is_no_continuation() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 2, 10);
+        // Deleted rows at the end are not another page.
+        for n in 10..20 {
+            t.insert("b", format!("{n:04}"), "").wait().unwrap();
+            t.delete("b", format!("{n:04}"), Precondition::Exists).wait().unwrap();
+        }
+        depth.settle(&db);
+        let pages: Vec<_> = t.query().limit(5).pages().map(Result::unwrap).collect();
+        assert_eq!(pages.iter().map(|page| page.len()).collect::<Vec<_>>(), [5; 4], "{depth:?}");
+        let last = pages.last().unwrap();
+        assert_eq!((last.continuation(), last.stop_reason()), (None, StopReason::End));
+        let whole = t.query().limit(20).page().unwrap();
+        assert_eq!((whole.len(), whole.continuation()), (20, None));
+        let less = t.query().limit(19).page().unwrap();
+        assert_eq!(less.continuation(), Some(&Continuation::new("b", "0009")));
+    }
+}
+
+#[test]
+fn r_e12_the_limit_counts_entities_that_match() {
+    let db = TestDb::new();
+    let t = filled(&db, 1, 300);
+    let tens = || t.query().filter(|row| row.row_key.ends_with(b"0"));
+    let page = tens().limit(3).page().unwrap();
+    assert_eq!(keys(&page), ["a/0000", "a/0010", "a/0020"]);
+    assert_eq!(page.stop_reason(), StopReason::Entities);
+    let lens: Vec<_> = tens().limit(10).pages().map(|page| page.unwrap().len()).collect();
+    // The row of look-ahead need not match, so an empty page may come last.
+    assert!(lens == [10; 3] || lens == [10, 10, 10, 0], "{lens:?}");
+}
+
+#[test]
+fn r_e12_the_byte_limit_counts_stored_keys_and_values() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 1, 20);
+        depth.settle(&db);
+        for (limit, rows) in [(100, 10), (99, 9), (109, 10), (110, 11), (10, 1), (1, 1)] {
+            let page = t.query().byte_limit(limit).page().unwrap();
+            assert_eq!((page.len(), page.stop_reason()), (rows, StopReason::Bytes), "{limit}");
+            let next = page.continuation().unwrap();
+            assert_eq!(next.row_key(), format!("{rows:04}").as_bytes());
+        }
+        let all = t.query().byte_limit(200).page().unwrap();
+        assert_eq!((all.len(), all.continuation()), (20, None));
+        // What is projected away counts all the same.
+        let page = t.query().byte_limit(100).project(|_, _| {}).page().unwrap();
+        assert_eq!(page.len(), 10);
+        // What does not match does not.
+        let last = t.query().byte_limit(10).filter(|row| row.row_key == b"0019").page().unwrap();
+        assert_eq!((last.len(), last.continuation()), (1, None));
+    }
+}
+
+#[test]
+fn r_e12_a_page_ends_at_four_mebibytes_by_default() {
+    let db = TestDb::new();
+    let t = db.t();
+    for n in 0..5u8 {
+        t.insert("p", [n], vec![n; (1 << 20) - 2]).wait().unwrap();
+    }
+    let page = t.query().byte_limit(usize::MAX).page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (4, StopReason::Bytes));
+    assert_eq!(page.continuation(), Some(&Continuation::new("p", [4])));
+}
+
+#[test]
+fn r_e12_an_entity_larger_than_the_byte_limit_makes_a_page_of_its_own() {
+    let db = TestDb::new();
+    let t = db.t();
+    for n in 0..3u8 {
+        t.insert("p", [n], vec![n; 5000]).wait().unwrap();
+    }
+    let lens: Vec<_> = t.query().byte_limit(100).pages().map(|page| page.unwrap().len()).collect();
+    assert_eq!(lens, [1, 1, 1]);
+}
+
+#[test]
+fn r_e12_the_work_limit_counts_entries_examined_and_a_page_may_be_empty() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 1, 100);
+        depth.settle(&db);
+        let query = || t.query().filter(|row| row.row_key == b"0055");
+        let page = query().examine_at_most(10).page().unwrap();
+        assert_eq!((page.len(), page.examined()), (0, 10));
+        assert_eq!(page.stop_reason(), StopReason::Examined);
+        assert_eq!(page.continuation(), Some(&Continuation::new("a", "0010")));
+        let pages: Vec<_> = query().examine_at_most(10).pages().map(Result::unwrap).collect();
+        assert_eq!(pages.iter().map(|page| page.len()).sum::<usize>(), 1);
+        assert!((10..=11).contains(&pages.len()), "{} pages", pages.len());
+    }
+}
+
+#[test]
+fn r_e12_deleted_entries_count_as_examined_and_pages_advance_over_them() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 1, 60);
+        let snapshot = db.snapshot();
+        for n in 0..59 {
+            t.delete("a", format!("{n:04}"), Precondition::Exists).wait().unwrap();
+        }
+        depth.settle(&db);
+        let mut starts = vec![Continuation::new("", "")];
+        let mut found = Vec::new();
+        for page in t.query().examine_at_most(1).pages() {
+            let page = page.unwrap();
+            found.extend(keys(&page));
+            if let Some(next) = page.continuation() {
+                assert!(next > starts.last().unwrap(), "{depth:?}: stuck at {next:?}");
+                starts.push(next.clone());
+            }
+        }
+        assert_eq!(found, ["a/0059"], "{depth:?}");
+        drop(snapshot);
+    }
+}
+
+#[test]
+fn r_e12_a_page_ends_at_its_deadline_and_goes_on_from_there() {
+    let env = SimEnv::new(5);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..1000).map(|n| ("p", format!("{n:04}"), ""))).unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    let query = || {
+        let (env, count) = (env.clone(), Arc::clone(&count));
+        // Each entity takes a millisecond to look at.
+        t.query().time_limit(Duration::from_millis(100)).filter(move |_| {
+            env.advance(Duration::from_millis(1));
+            count.fetch_add(1, Ordering::Relaxed);
+            false
+        })
+    };
+    let page = query().page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (0, StopReason::Deadline));
+    assert!((100..300).contains(&page.examined()), "{}", page.examined());
+    assert!(page.continuation().is_some());
+    let pages = query().pages().map(Result::unwrap).count();
+    assert!((3..=10).contains(&pages), "{pages} pages");
+    assert_eq!(count.load(Ordering::Relaxed), page.examined() + 1000, "each key once");
+}
+
+#[test]
+fn r_e12_a_page_ends_with_its_partition_if_asked() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 3, 4);
+        depth.settle(&db);
+        let pages: Vec<_> = t.query().stop_at_partition_end().pages().map(Result::unwrap).collect();
+        let lens: Vec<_> = pages.iter().map(|page| (page.len(), page.stop_reason())).collect();
+        let partition = (4, StopReason::Partition);
+        assert_eq!(lens, [partition, partition, (4, StopReason::End)], "{depth:?}");
+        assert_eq!(pages[0].continuation(), Some(&Continuation::new("b", "0000")));
+        let reverse = t.query().reverse().stop_at_partition_end().page().unwrap();
+        assert_eq!(reverse.continuation(), Some(&Continuation::new("b", "0003")));
+    }
+}
+
+#[test]
+fn r_e12_hooks_see_stored_bytes_and_projection_makes_the_value() {
+    let db = TestDb::new();
+    let t = filled(&db, 1, 3);
+    let version = t.upsert("a", "0001", "other").wait().unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let page = t
+        .query()
+        .filter(move |row| {
+            log.lock().unwrap().push((row.row_key.to_vec(), row.value.to_vec(), row.version));
+            row.value == b"other"
+        })
+        .project(|value, out| {
+            out.extend_from_slice(&value[..2]);
+            out.push(b'!');
+        })
+        .page()
+        .unwrap();
+    let rows: Vec<_> = page.iter().collect();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].value, rows[0].version), (&b"ot!"[..], version));
+    assert_eq!((rows[0].partition_key, rows[0].row_key), (&b"a"[..], &b"0001"[..]));
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3);
+    assert_eq!(seen[1], (b"0001".to_vec(), b"other".to_vec(), version));
+}
+
+#[test]
+fn r_e11_a_page_sees_one_snapshot_from_first_to_last_row() {
+    let db = TestDb::new();
+    let t = filled(&db, 1, 200);
+    let writer = t.clone();
+    let mut done = false;
+    // While the page is read, rows before, at and behind the reader change.
+    let page = t
+        .query()
+        .filter(move |row| {
+            if !done && row.row_key == b"0100" {
+                done = true;
+                for n in [0, 99, 100, 101, 150] {
+                    writer.upsert("a", format!("{n:04}"), "changed").wait().unwrap();
+                }
+                writer.insert("a", "0150.5", "new").wait().unwrap();
+                writer.delete("a", "0199", Precondition::Exists).wait().unwrap();
+            }
+            true
+        })
+        .page()
+        .unwrap();
+    assert_eq!(page.len(), 200);
+    assert!(page.iter().all(|row| row.value == b"12345" && row.version <= page.version()));
+    let after = t.query().page().unwrap();
+    assert_eq!(after.iter().filter(|row| row.value == b"changed").count(), 5);
+}
+
+#[test]
+fn r_e12_options_cap_what_a_page_may_have() {
+    let db = TestDb::with(options().page_entities(7).page_bytes(35));
+    let t = filled(&db, 1, 30);
+    let page = t.query().page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (3, StopReason::Bytes));
+    let page = t.query().limit(100).byte_limit(1000).page().unwrap();
+    assert_eq!(page.len(), 3);
+}

@@ -1,0 +1,171 @@
+//! R-E19: deleting partitions and ranges; reading past what is deleted; space that comes back.
+
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use tablestone::env::SimEnv;
+use tablestone::{Precondition, Table};
+
+use crate::support::sim::{DIR, open};
+use crate::support::{Depth, TestDb, all_rows};
+
+/// Three partitions of `rows` rows "000", "001", ...
+fn filled(db: &TestDb, rows: usize) -> Table {
+    let t = db.t();
+    let row = |pk, n: usize| (pk, format!("{n:03}"), "some value");
+    t.import(["a", "b", "c"].into_iter().flat_map(|pk| (0..rows).map(move |n| row(pk, n))))
+        .unwrap();
+    t
+}
+
+fn rows_of(t: &Table, pk: &str) -> Vec<usize> {
+    let rows = all_rows(t).into_iter().filter(|row| row.0 == pk.as_bytes());
+    rows.map(|row| String::from_utf8(row.1).unwrap().parse().unwrap()).collect()
+}
+
+/// Few rows are deleted one by one, many by their range: both must do the same.
+const SIZES: [usize; 2] = [20, 300];
+
+#[test]
+fn r_e19_delete_partition_deletes_that_partition_only() {
+    for (rows, before) in SIZES.into_iter().flat_map(|n| Depth::ALL.map(|depth| (n, depth))) {
+        for after in Depth::ALL {
+            let mut db = TestDb::new();
+            let t = filled(&db, rows);
+            before.settle(&db);
+            let version = t.delete_partition("b").wait().unwrap();
+            after.settle(&db);
+            assert_eq!(rows_of(&t, "a").len(), rows, "{rows} {before:?} {after:?}");
+            assert_eq!(rows_of(&t, "b").len(), 0, "{rows} {before:?} {after:?}");
+            assert_eq!(rows_of(&t, "c").len(), rows, "{rows} {before:?} {after:?}");
+            assert!(!t.exists("b", "000").unwrap());
+            // What is written afterwards is there.
+            let later = t.insert("b", "001", "new").wait().unwrap();
+            assert!(later > version);
+            after.settle(&db);
+            assert_eq!(rows_of(&t, "b"), [1], "{rows} {before:?} {after:?}");
+            drop(t);
+            db.reopen();
+            assert_eq!(rows_of(&db.t(), "b"), [1], "{rows} {before:?} {after:?}");
+        }
+    }
+}
+
+#[test]
+fn r_e19_delete_range_has_bounds_like_a_query() {
+    for (rows, depth) in SIZES.into_iter().flat_map(|n| Depth::ALL.map(|depth| (n, depth))) {
+        let last = format!("{:03}", rows - 2);
+        let last = last.as_str();
+        let cases = [
+            ((Included("001"), Included(last)), vec![0, rows - 1]),
+            ((Excluded("001"), Excluded(last)), vec![0, 1, rows - 2, rows - 1]),
+            ((Unbounded, Excluded(last)), vec![rows - 2, rows - 1]),
+            ((Excluded("001"), Unbounded), vec![0, 1]),
+            ((Unbounded, Unbounded), vec![]),
+            ((Included("0005"), Excluded("0015")), (0..rows).filter(|n| *n != 1).collect()),
+            ((Included("002"), Excluded("002")), (0..rows).collect()),
+            ((Included("009"), Included("003")), (0..rows).collect()),
+        ];
+        for (bounds, left) in cases {
+            let db = TestDb::new();
+            let t = filled(&db, rows);
+            depth.settle(&db);
+            t.delete_range::<&str>("b", bounds).wait().unwrap();
+            depth.settle(&db);
+            assert_eq!(rows_of(&t, "b"), left, "{bounds:?} {depth:?}");
+            assert_eq!(rows_of(&t, "a").len() + rows_of(&t, "c").len(), 2 * rows);
+        }
+    }
+}
+
+#[test]
+fn r_e19_conditions_see_what_a_range_delete_did() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db, 300);
+        let version = t.get("b", "100").unwrap().unwrap().version;
+        depth.settle(&db);
+        t.delete_partition("b").wait().unwrap();
+        depth.settle(&db);
+        assert!(t.delete("b", "100", Precondition::Exists).wait().is_err());
+        assert!(t.replace("b", "100", Precondition::Version(version), "").wait().is_err());
+        t.merge("b", "101", Precondition::Absent, |old| {
+            assert_eq!(old, None);
+            Ok(b"merged".to_vec())
+        })
+        .wait()
+        .unwrap();
+        t.insert("b", "100", "again").wait().unwrap();
+        assert_eq!(rows_of(&t, "b"), [100, 101], "{depth:?}");
+    }
+}
+
+#[test]
+fn r_e19_a_scan_over_a_deleted_range_does_little_work() {
+    for depth in [Depth::Flushed, Depth::Compacted] {
+        let db = TestDb::new();
+        let t = db.t();
+        t.import((0..5000u32).map(|n| ("p", n.to_be_bytes(), "0123456789"))).unwrap();
+        t.insert("q", "last", "").wait().unwrap();
+        depth.settle(&db);
+        t.delete_partition("p").wait().unwrap();
+        let page = t.query().page().unwrap();
+        assert_eq!(page.len(), 1, "{depth:?}");
+        assert!(page.examined() < 500, "{depth:?}: {} of 5000 examined", page.examined());
+        let page = t.query().reverse().page().unwrap();
+        assert_eq!(page.len(), 1, "{depth:?}");
+        assert!(page.examined() < 500, "{depth:?}: {} of 5000 examined", page.examined());
+    }
+}
+
+#[test]
+fn r_e19_a_scan_over_rows_deleted_one_by_one_stays_in_its_limit_and_gets_on() {
+    let db = TestDb::new();
+    let t = db.t();
+    for n in 0..1000u32 {
+        t.insert("p", n.to_be_bytes(), "").wait().unwrap();
+        t.delete("p", n.to_be_bytes(), Precondition::Exists).wait().unwrap();
+    }
+    t.insert("q", "last", "").wait().unwrap();
+    let mut found = 0;
+    let mut pages = 0;
+    for page in t.query().examine_at_most(50).pages() {
+        let page = page.unwrap();
+        assert!(page.examined() <= 50);
+        found += page.len();
+        pages += 1;
+    }
+    assert_eq!(found, 1);
+    assert!(pages <= 22, "{pages} pages");
+}
+
+/// Space comes back while the database works on; nobody has to ask for it.
+#[test]
+fn r_e19_space_comes_back_without_a_manual_step() {
+    let env = SimEnv::new(4);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let used = || {
+        let names = env.list(DIR.as_ref());
+        let tables = names.iter().filter(|name| name.ends_with(".sst"));
+        tables.map(|name| env.read_file(&[DIR, name].join("/").as_ref()).unwrap().len()).sum()
+    };
+    // Noise does not compress.
+    let noise = |n: u32| crate::support::model::value(n, 0, 200);
+    t.import((0..3000u32).map(|n| ("by range", n.to_be_bytes(), noise(n)))).unwrap();
+    t.import((0..3000u32).map(|n| ("one by one", n.to_be_bytes(), noise(n)))).unwrap();
+    db.flush().unwrap();
+    env.run_all();
+    let full: usize = used();
+    assert!(full > 700_000, "{full}");
+    t.delete_partition("by range").wait().unwrap();
+    for n in 0..3000u32 {
+        t.delete("one by one", n.to_be_bytes(), Precondition::Exists).wait().unwrap();
+        env.run_all();
+    }
+    for n in 0..200u32 {
+        t.upsert("other", n.to_be_bytes(), vec![0; 100]).wait().unwrap();
+        env.run_all();
+    }
+    let left: usize = used();
+    assert!(left < full / 4, "{left} of {full} bytes are still taken");
+}

@@ -1,0 +1,244 @@
+//! R-E10, R-E22: what opening finds again, what it reports, and what it refuses to open.
+
+use std::path::Path;
+
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Batch, Database, Durability, Error, Recovery};
+
+use crate::support::sim::{DIR, open, sim_options};
+use crate::support::{Depth, TestDb, all_rows};
+
+#[test]
+fn r_e10_every_way_of_ending_keeps_what_was_acknowledged() {
+    for style in [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn] {
+        let env = SimEnv::new(11);
+        let mut expected = Vec::new();
+        for (round, depth) in Depth::ALL.into_iter().cycle().take(9).enumerate() {
+            let db = open(&env).unwrap();
+            let t = db.create_table_if_missing("t").unwrap();
+            assert_eq!(all_rows(&t), expected, "{style:?} round {round}");
+            for n in 0..50u8 {
+                let row = (vec![n % 5], vec![round as u8, n], vec![n; 60]);
+                t.insert(&row.0, &row.1, row.2.clone()).wait().unwrap();
+                expected.push(row);
+            }
+            expected.sort();
+            depth.settle(&db);
+            drop(t);
+            match round % 3 {
+                0 => db.close().unwrap(),
+                1 => drop(db),
+                _ => {
+                    env.crash(style);
+                    drop(db);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn r_e10_opening_reports_what_it_replayed() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    assert_eq!(db.recovery_report().replayed_commits, 0);
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..10u8 {
+        t.insert("p", [n], [n; 100]).wait().unwrap();
+    }
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    let db = open(&env).unwrap();
+    let report = db.recovery_report();
+    assert_eq!(report.replayed_commits, 11);
+    assert!(report.replayed_bytes >= 1000, "{report:?}");
+    assert!(report.torn_tail.is_none() && report.lost.is_empty(), "{report:?}");
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(&env).unwrap();
+    assert_eq!(db.recovery_report().replayed_commits, 0, "all is in table files");
+}
+
+/// The newest log file with records in it.
+fn newest_log(env: &SimEnv) -> String {
+    let logs = env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(".log"));
+    [DIR, &logs.max().unwrap()].join("/")
+}
+
+#[test]
+fn r_e10_a_torn_tail_is_trimmed_and_reported() {
+    let env = SimEnv::new(1);
+    let mut torn = 0;
+    for cut in 1..60u64 {
+        let db = open(&env).unwrap();
+        let t = db.create_table_if_missing("t").unwrap();
+        t.upsert("p", "r", cut.to_be_bytes()).wait().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        drop((t, db));
+        // A piece of a record, as a torn write leaves it, at the end of what is written.
+        let path = newest_log(&env);
+        let mut bytes = env.read_file(path.as_ref()).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 8 * 8 + 8;
+        let tail = end + 100;
+        bytes.resize(bytes.len().max(tail + 64), 0);
+        bytes[end..tail].fill(0xAB);
+        env.write_file(path.as_ref(), &bytes);
+        let db = open(&env).unwrap();
+        if let Some(tail) = &db.recovery_report().torn_tail {
+            torn += 1;
+            assert_eq!(tail.file, Path::new(&path));
+            assert_eq!(tail.offset, end as u64);
+            assert!(tail.bytes > 0);
+        }
+        let row = db.table("t").unwrap().get("p", "r").unwrap().unwrap();
+        assert_eq!(row.value, cut.to_be_bytes());
+        db.close().unwrap();
+        let db = open(&env).unwrap();
+        assert!(db.recovery_report().torn_tail.is_none(), "trimmed for good");
+    }
+    assert_eq!(torn, 59);
+}
+
+#[test]
+fn r_e22_damage_in_the_log_before_its_end_is_an_error_and_changes_no_file() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..10u8 {
+        t.insert("p", [n], [n; 100]).wait().unwrap();
+    }
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    let path = newest_log(&env);
+    let bytes = env.read_file(path.as_ref()).unwrap();
+    let offset = bytes.windows(100).position(|bytes| bytes == [3; 100]).unwrap() as u64;
+    env.flip(path.as_ref(), offset + 50).unwrap();
+    let files = || {
+        let names = env.list(DIR.as_ref());
+        let files = names.into_iter().filter(|name| name != "LOCK");
+        files
+            .map(|name| {
+                let bytes = env.read_file(&Path::new(DIR).join(&name)).unwrap();
+                (name, bytes)
+            })
+            .collect::<Vec<_>>()
+    };
+    let before = files();
+    for _ in 0..2 {
+        let Err(Error::Corruption(corruption)) = open(&env) else { panic!("must be refused") };
+        assert_eq!(corruption.file, Path::new(&path));
+        assert!(corruption.offset <= offset + 50 && corruption.offset + 200 > offset);
+        assert!(files() == before, "a strict opening that fails changes nothing");
+    }
+    env.flip(path.as_ref(), offset + 50).unwrap();
+    assert_eq!(all_rows(&open(&env).unwrap().table("t").unwrap()).len(), 10);
+}
+
+#[test]
+fn r_e22_a_missing_file_is_an_error_that_names_it() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..300u32).map(|n| ("p", n.to_be_bytes(), [7; 50]))).unwrap();
+    db.flush().unwrap();
+    t.insert("p", "last", "in the log").wait().unwrap();
+    drop(t);
+    db.close().unwrap();
+    for name in env.list(DIR.as_ref()) {
+        if !(name.ends_with(".sst") || name.ends_with(".log") || name.starts_with("MANIFEST")) {
+            continue;
+        }
+        let path = Path::new(DIR).join(&name);
+        let bytes = env.read_file(&path).unwrap();
+        env.remove_file(&path);
+        match open(&env) {
+            Err(Error::Corruption(corruption)) => assert_eq!(corruption.file, path, "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        env.write_file(&path, &bytes);
+    }
+    assert_eq!(all_rows(&open(&env).unwrap().table("t").unwrap()).len(), 301);
+}
+
+#[test]
+fn r_e22_salvage_keeps_what_is_whole_and_reports_what_is_lost() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..100u8).map(|n| ("in a file", [n], [n; 20]))).unwrap();
+    db.flush().unwrap();
+    t.insert("in the log", "r", "whole").wait().unwrap();
+    drop(t);
+    db.close().unwrap();
+    let name = env.list(DIR.as_ref()).into_iter().find(|name| name.ends_with(".sst")).unwrap();
+    let path = Path::new(DIR).join(&name);
+    let len = env.read_file(&path).unwrap().len();
+    env.flip(&path, len as u64 - 3).unwrap();
+    assert!(matches!(open(&env), Err(Error::Corruption(_))));
+
+    let salvage = sim_options(&env).recovery(Recovery::Salvage);
+    let db = Database::open(DIR, salvage).unwrap();
+    let lost = &db.recovery_report().lost;
+    assert!(lost.iter().any(|lost| lost.file == path), "{lost:?}");
+    let aside = name.replace(".sst", ".damaged");
+    assert!(env.list(DIR.as_ref()).contains(&aside), "set aside, not removed");
+    // The table's own entry was in the file too; its rows in the log are still there.
+    db.close().unwrap();
+    let db = open(&env).unwrap();
+    db.verify().unwrap();
+    let t = db.create_table_if_missing("t").unwrap();
+    t.insert("in a file", [200], "new").wait().unwrap();
+    assert_eq!(t.query().partition("in a file").page().unwrap().len(), 1);
+}
+
+#[test]
+fn r_e10_without_sync_a_crash_leaves_a_prefix_and_sync_a_promise() {
+    let env = SimEnv::new(21);
+    let options = sim_options(&env).durability(Durability::Os);
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..20u8 {
+        t.insert("p", [n], [n]).wait().unwrap();
+    }
+    db.sync().unwrap();
+    for n in 20..40u8 {
+        t.insert("p", [n], [n]).wait().unwrap();
+    }
+    env.crash(CrashStyle::Torn);
+    drop((t, db));
+    let rows = all_rows(&Database::open(DIR, options).unwrap().table("t").unwrap());
+    assert!((20..=40).contains(&rows.len()), "{}", rows.len());
+    assert!(rows.iter().enumerate().all(|(n, row)| row.1 == [n as u8]), "a prefix");
+}
+
+#[test]
+fn r_e10_an_interval_sync_bounds_what_a_crash_takes() {
+    let env = SimEnv::new(22);
+    let interval = std::time::Duration::from_millis(100);
+    let options = sim_options(&env).durability(Durability::Interval(interval));
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.insert("p", "r", "v").wait().unwrap();
+    env.advance(interval);
+    env.run_all();
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    let db = Database::open(DIR, options).unwrap();
+    assert!(db.table("t").unwrap().exists("p", "r").unwrap());
+}
+
+#[test]
+fn r_e10_a_real_directory_survives_many_openings() {
+    let mut db = TestDb::new();
+    for round in 0..20u8 {
+        let t = db.t();
+        let mut batch = Batch::new("p");
+        for n in 0..50u8 {
+            batch.insert([round, n], vec![round; 200]);
+        }
+        t.commit(batch).wait().unwrap();
+        drop(t);
+        db.reopen();
+        assert_eq!(all_rows(&db.t()).len(), 50 * (usize::from(round) + 1));
+    }
+}

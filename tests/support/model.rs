@@ -1,0 +1,586 @@
+//! What a database must look like to its users: tables in maps. [`Write`]s run on the model and
+//! on a database alike; [`check_query`] holds a database's pages against the model.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::{Bound, RangeBounds};
+
+use tablestone::{
+    Batch, Commit, Continuation, Database, Error, Precondition, Query, Result, StopReason, Table,
+    TableView, Version,
+};
+
+/// PartitionKey and RowKey.
+pub type Key = (Vec<u8>, Vec<u8>);
+
+/// One stored entity; its version is zero where the test does not know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity {
+    pub version: Version,
+    pub value: Vec<u8>,
+}
+
+pub type TableModel = BTreeMap<Key, Entity>;
+
+/// All tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    pub tables: BTreeMap<String, TableModel>,
+}
+
+/// A write, in small numbers that stand for names, keys and values.
+#[derive(Clone, Debug)]
+pub enum Write {
+    Create(u8),
+    Drop(u8),
+    Commit { table: u8, partition: u8, operations: Vec<Operation> },
+    Import { table: u8, partition: u8, first_row: u8, rows: u8, len: u16 },
+    DeletePartition { table: u8, partition: u8 },
+    DeleteRange { table: u8, partition: u8, rows: (Bound<u8>, Bound<u8>) },
+}
+
+#[derive(Clone, Debug)]
+pub struct Operation {
+    pub row: u8,
+    pub condition: Condition,
+    pub action: Action,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Condition {
+    None,
+    Absent,
+    Exists,
+    /// The entity's version, or any version if there is no entity.
+    Current,
+    /// A version that is not the entity's.
+    Stale,
+}
+
+#[derive(Clone, Debug)]
+pub enum Action {
+    Put(u16),
+    /// A merge that appends.
+    Append(u16),
+    /// A merge that refuses.
+    Refuse,
+    Delete,
+}
+
+/// What came of a write, as far as a caller tells outcomes apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    EntityExists(usize),
+    EntityNotFound(usize),
+    VersionMismatch(usize),
+    MergeRefused(usize),
+    DuplicateRowKey(usize),
+    TableNotFound,
+    TableExists,
+    /// Not by the write's own fault.
+    Failed(String),
+}
+
+impl Outcome {
+    /// Whether a database may answer so where the model says `expected`: what is wrong with a batch
+    /// in itself may be told before the table is looked at.
+    pub fn agrees(&self, expected: &Self) -> bool {
+        self == expected
+            || matches!((self, expected), (Self::DuplicateRowKey(_), Self::TableNotFound))
+    }
+
+    pub fn of<T>(result: &Result<T>) -> Self {
+        match result {
+            Ok(_) => Self::Done,
+            Err(Error::EntityExists { index, .. }) => Self::EntityExists(*index),
+            Err(Error::EntityNotFound { index }) => Self::EntityNotFound(*index),
+            Err(Error::VersionMismatch { index, .. }) => Self::VersionMismatch(*index),
+            Err(Error::MergeRefused { index, .. }) => Self::MergeRefused(*index),
+            Err(Error::DuplicateRowKey { index, .. }) => Self::DuplicateRowKey(*index),
+            Err(Error::TableNotFound(_)) => Self::TableNotFound,
+            Err(Error::TableExists(_)) => Self::TableExists,
+            Err(other) => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+pub fn table_name(table: u8) -> String {
+    format!("table-{table}")
+}
+
+/// Keys that are easily confused with each other, then plain ones.
+fn odd_key(number: u8) -> Option<Vec<u8>> {
+    let odd: [&[u8]; 10] =
+        [b"", b"\0", b"\0\0", b"\x01", b"\0\x01", b"a", b"a\0", b"ab", b"\xFF", b"\xFF\xFF"];
+    odd.get(usize::from(number)).map(|key| key.to_vec())
+}
+
+pub fn partition_key(number: u8) -> Vec<u8> {
+    odd_key(number).unwrap_or_else(|| format!("partition {number}").into_bytes())
+}
+
+pub fn row_key(number: u8) -> Vec<u8> {
+    odd_key(number).unwrap_or_else(|| format!("row {number:03}").into_bytes())
+}
+
+/// A value that no other step stores; half of it compresses.
+pub fn value(step: u32, row: u8, len: u16) -> Vec<u8> {
+    let mut value = [&step.to_be_bytes()[..], &[row]].concat();
+    let mut noise = u64::from(step) << 8 | u64::from(row) | 1;
+    while value.len() < usize::from(len) {
+        noise =
+            noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        value.extend_from_slice(&noise.to_be_bytes()[..4]);
+        value.extend_from_slice(b"same");
+    }
+    value
+}
+
+fn appended(old: Option<&[u8]>, added: &[u8]) -> Vec<u8> {
+    // Bounded, so that a long script does not reach the limit of a value.
+    let old = old.unwrap_or_default();
+    [&old[..old.len().min(600)], added].concat()
+}
+
+/// Bounds on keys of bounds on numbers.
+pub fn bounds(
+    (low, high): &(Bound<u8>, Bound<u8>),
+    key: fn(u8) -> Vec<u8>,
+) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    (low.map(key), high.map(key))
+}
+
+/// Whether a key is within bounds; like `RangeBounds::contains`, but empty for inverted ones.
+pub fn within(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>), key: &Vec<u8>) -> bool {
+    bounds.contains(key)
+}
+
+impl Write {
+    pub fn table(&self) -> u8 {
+        match self {
+            Self::Create(table) | Self::Drop(table) => *table,
+            Self::Commit { table, .. }
+            | Self::Import { table, .. }
+            | Self::DeletePartition { table, .. }
+            | Self::DeleteRange { table, .. } => *table,
+        }
+    }
+}
+
+impl Condition {
+    fn precondition(self, found: Option<&Entity>) -> Precondition {
+        let version = found.map_or(Version::from_ticks(7), |entity| entity.version);
+        match self {
+            Self::None => Precondition::None,
+            Self::Absent => Precondition::Absent,
+            Self::Current if version == Version::ZERO => Precondition::Exists,
+            Self::Exists => Precondition::Exists,
+            Self::Current => Precondition::Version(version),
+            Self::Stale => Precondition::Version(Version::from_ticks(version.ticks() ^ 1)),
+        }
+    }
+
+    fn check(self, index: usize, found: Option<&Entity>) -> Result<(), Outcome> {
+        match (self, found) {
+            (Self::None, _) | (Self::Absent, None) | (Self::Exists | Self::Current, Some(_)) => {
+                Ok(())
+            }
+            (Self::Absent, Some(_)) => Err(Outcome::EntityExists(index)),
+            (_, None) => Err(Outcome::EntityNotFound(index)),
+            (Self::Stale, Some(_)) => Err(Outcome::VersionMismatch(index)),
+        }
+    }
+}
+
+impl Model {
+    pub fn table(&self, table: u8) -> Option<&TableModel> {
+        self.tables.get(&table_name(table))
+    }
+
+    /// Does a write, at an unknown version.
+    pub fn apply(&mut self, write: &Write, step: u32) -> Outcome {
+        match write {
+            Write::Create(table) => match self.tables.entry(table_name(*table)) {
+                Entry::Occupied(_) => Outcome::TableExists,
+                Entry::Vacant(entry) => {
+                    entry.insert(TableModel::new());
+                    Outcome::Done
+                }
+            },
+            Write::Drop(table) => match self.tables.remove(&table_name(*table)) {
+                Some(_) => Outcome::Done,
+                None => Outcome::TableNotFound,
+            },
+            _ => match self.tables.get_mut(&table_name(write.table())) {
+                Some(table) => match apply_to_table(table, write, step) {
+                    Ok(()) => Outcome::Done,
+                    Err(outcome) => outcome,
+                },
+                None => Outcome::TableNotFound,
+            },
+        }
+    }
+
+    /// Gives the entities of the last write the version it was acknowledged with.
+    pub fn acknowledge(&mut self, write: &Write, version: Version) {
+        if let Some(table) = self.tables.get_mut(&table_name(write.table())) {
+            for entity in table.values_mut().filter(|e| e.version == Version::ZERO) {
+                entity.version = version;
+            }
+        }
+    }
+}
+
+fn apply_to_table(table: &mut TableModel, write: &Write, step: u32) -> Result<(), Outcome> {
+    let mut put = |pk: &Vec<u8>, row: u8, value: Vec<u8>| {
+        table.insert((pk.clone(), row_key(row)), Entity { version: Version::ZERO, value });
+    };
+    match write {
+        Write::Commit { partition, operations, .. } => {
+            *table = committed(table, &partition_key(*partition), operations, step)?;
+        }
+        Write::Import { partition, first_row, rows, len, .. } => {
+            let pk = partition_key(*partition);
+            for row in *first_row..first_row.saturating_add(*rows) {
+                put(&pk, row, value(step, row, *len));
+            }
+        }
+        Write::DeletePartition { partition, .. } => {
+            let pk = partition_key(*partition);
+            table.retain(|key, _| key.0 != pk);
+        }
+        Write::DeleteRange { partition, rows, .. } => {
+            let (pk, rows) = (partition_key(*partition), bounds(rows, row_key));
+            table.retain(|key, _| key.0 != pk || !within(&rows, &key.1));
+        }
+        Write::Create(_) | Write::Drop(_) => unreachable!("not writes to a table"),
+    }
+    Ok(())
+}
+
+fn committed(
+    table: &TableModel,
+    pk: &[u8],
+    operations: &[Operation],
+    step: u32,
+) -> Result<TableModel, Outcome> {
+    for (index, operation) in operations.iter().enumerate() {
+        if operations[..index].iter().any(|other| other.row == operation.row) {
+            return Err(Outcome::DuplicateRowKey(index));
+        }
+    }
+    let mut after = table.clone();
+    for (index, operation) in operations.iter().enumerate() {
+        let key = (pk.to_vec(), row_key(operation.row));
+        let found = table.get(&key);
+        operation.condition.check(index, found)?;
+        let value = match operation.action {
+            Action::Put(len) => value(step, operation.row, len),
+            Action::Append(len) => {
+                let old = found.map(|entity| &entity.value[..]);
+                appended(old, &value(step, operation.row, len))
+            }
+            Action::Refuse => return Err(Outcome::MergeRefused(index)),
+            Action::Delete => {
+                after.remove(&key);
+                continue;
+            }
+        };
+        after.insert(key, Entity { version: Version::ZERO, value });
+    }
+    Ok(after)
+}
+
+/// A write that was started.
+pub enum Started {
+    Commit(Commit<Version>),
+    Create(Commit<Table>),
+    Done(Result<Version>),
+}
+
+impl Started {
+    /// Its version, zero if the call does not tell.
+    pub fn wait(self, handles: &mut Handles) -> Result<Version> {
+        match self {
+            Self::Commit(commit) => commit.wait(),
+            Self::Create(commit) => commit.wait().map(|table| {
+                handles.insert(table.name().to_owned(), table);
+                Version::ZERO
+            }),
+            Self::Done(result) => result,
+        }
+    }
+}
+
+/// Handles on tables, kept as a server would: also beyond the drop of the table.
+pub type Handles = BTreeMap<String, Table>;
+
+/// Starts on a database what [`Model::apply`] does on the model, which is as it was before.
+pub fn start(
+    database: &Database,
+    handles: &mut Handles,
+    before: &Model,
+    write: &Write,
+    step: u32,
+) -> Started {
+    let name = table_name(write.table());
+    match write {
+        Write::Create(_) => return Started::Create(database.create_table(&name)),
+        Write::Drop(_) => return Started::Commit(database.drop_table(&name)),
+        _ => {}
+    }
+    let table = match handles.get(&name) {
+        Some(table) => table.clone(),
+        None => match database.table(&name) {
+            Ok(table) => handles.entry(name.clone()).or_insert(table).clone(),
+            Err(error) => return Started::Done(Err(error)),
+        },
+    };
+    match write {
+        Write::Commit { partition, operations, .. } => Started::Commit(table.commit(batch(
+            before.tables.get(&name),
+            *partition,
+            operations,
+            step,
+        ))),
+        Write::Import { partition, first_row, rows, len, .. } => {
+            let rows = (*first_row..first_row.saturating_add(*rows))
+                .map(|row| (partition_key(*partition), row_key(row), value(step, row, *len)));
+            Started::Done(table.import(rows).map(|report| report.version))
+        }
+        Write::DeletePartition { partition, .. } => {
+            Started::Commit(table.delete_partition(partition_key(*partition)))
+        }
+        Write::DeleteRange { partition, rows, .. } => {
+            Started::Commit(table.delete_range(partition_key(*partition), bounds(rows, row_key)))
+        }
+        Write::Create(_) | Write::Drop(_) => unreachable!("returned above"),
+    }
+}
+
+fn batch(before: Option<&TableModel>, partition: u8, operations: &[Operation], step: u32) -> Batch {
+    let pk = partition_key(partition);
+    let mut batch = Batch::new(pk.clone());
+    for &Operation { row, condition, ref action } in operations {
+        let rk = row_key(row);
+        let found = before.and_then(|table| table.get(&(pk.clone(), rk.clone())));
+        let condition = condition.precondition(found);
+        match *action {
+            Action::Put(len) => batch.put(rk, condition, value(step, row, len)),
+            Action::Append(len) => {
+                batch.merge(rk, condition, move |old| Ok(appended(old, &value(step, row, len))))
+            }
+            Action::Refuse => batch.merge(rk, condition, |_| Err("refused".into())),
+            Action::Delete => batch.delete(rk, condition),
+        };
+    }
+    batch
+}
+
+/// A query, in small numbers.
+#[derive(Clone, Debug)]
+pub struct QuerySpec {
+    pub partitions: (Bound<u8>, Bound<u8>),
+    pub rows: (Bound<u8>, Bound<u8>),
+    pub reverse: bool,
+    pub limit: usize,
+    pub bytes: usize,
+    pub examined: Option<u64>,
+    pub stop_at_partition: bool,
+    /// Keeps one entity of this many, about.
+    pub one_of: Option<u8>,
+    pub start: Option<(u8, u8)>,
+}
+
+impl QuerySpec {
+    /// Everything, in pages of 1,000.
+    pub fn all() -> Self {
+        Self {
+            partitions: (Bound::Unbounded, Bound::Unbounded),
+            rows: (Bound::Unbounded, Bound::Unbounded),
+            reverse: false,
+            limit: 1000,
+            bytes: usize::MAX,
+            examined: None,
+            stop_at_partition: false,
+            one_of: None,
+            start: None,
+        }
+    }
+
+    fn query(&self, view: &TableView, start: Option<&Continuation>) -> Query {
+        let mut query = view
+            .query()
+            .partitions(bounds(&self.partitions, partition_key))
+            .rows(bounds(&self.rows, row_key))
+            .limit(self.limit)
+            .byte_limit(self.bytes);
+        if self.reverse {
+            query = query.reverse();
+        }
+        if let Some(examined) = self.examined {
+            query = query.examine_at_most(examined);
+        }
+        if self.stop_at_partition {
+            query = query.stop_at_partition_end();
+        }
+        if let Some(one_of) = self.one_of {
+            query = query.filter(move |row| passes(row.value, one_of));
+        }
+        match start {
+            Some(start) => query.continue_from(start.clone()),
+            None => query,
+        }
+    }
+
+    /// What it must return, in order.
+    fn expected<'m>(&self, model: &'m TableModel) -> Vec<(&'m Key, &'m Entity)> {
+        let partitions = bounds(&self.partitions, partition_key);
+        let rows = bounds(&self.rows, row_key);
+        let start = self.start.map(|(pk, rk)| (partition_key(pk), row_key(rk)));
+        let mut expected: Vec<_> = model
+            .iter()
+            .filter(|(key, _)| within(&partitions, &key.0) && within(&rows, &key.1))
+            .filter(|(key, _)| match &start {
+                Some(start) if self.reverse => *key <= start,
+                Some(start) => *key >= start,
+                None => true,
+            })
+            .filter(|(_, entity)| self.one_of.is_none_or(|n| passes(&entity.value, n)))
+            .collect();
+        if self.reverse {
+            expected.reverse();
+        }
+        expected
+    }
+}
+
+fn passes(value: &[u8], one_of: u8) -> bool {
+    value.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) % one_of == 0
+}
+
+/// Reads a query page by page and holds every page against the model (R-E11 to R-E15).
+pub fn check_query(view: &TableView, model: &TableModel, spec: &QuerySpec) {
+    let expected = spec.expected(model);
+    let mut rest = &expected[..];
+    let mut start = spec.start.map(|(pk, rk)| Continuation::new(partition_key(pk), row_key(rk)));
+    loop {
+        let page = spec.query(view, start.as_ref()).page().unwrap();
+        let got: Vec<_> = page
+            .iter()
+            .map(|row| {
+                (row.partition_key.to_vec(), row.row_key.to_vec(), row.version, row.value.to_vec())
+            })
+            .collect();
+        assert!(got.len() <= rest.len(), "{spec:?}: more rows than there are: {got:?}");
+        let (now, later) = rest.split_at(got.len());
+        for ((pk, rk, version, value), (key, entity)) in got.iter().zip(now) {
+            assert_eq!((pk, rk), (&key.0, &key.1), "{spec:?}");
+            assert_eq!(value, &entity.value, "{spec:?} at {key:?}");
+            if entity.version != Version::ZERO {
+                assert_eq!(*version, entity.version, "{spec:?} at {key:?}");
+            }
+        }
+        rest = later;
+        let Some(next) = page.continuation() else {
+            assert_eq!(page.stop_reason(), StopReason::End);
+            assert!(rest.is_empty(), "{spec:?}: ends {} rows early", rest.len());
+            return;
+        };
+        check_stop(spec, page.stop_reason(), page.examined(), now, rest);
+        check_progress(spec, start.as_ref(), next, now);
+        start = Some(next.clone());
+    }
+}
+
+fn size((key, entity): &(&Key, &Entity)) -> usize {
+    key.0.len() + key.1.len() + entity.value.len()
+}
+
+/// Whether a page had a reason to stop between `now` and `rest`.
+fn check_stop(
+    spec: &QuerySpec,
+    reason: StopReason,
+    examined: u64,
+    now: &[(&Key, &Entity)],
+    rest: &[(&Key, &Entity)],
+) {
+    let bytes: usize = now.iter().map(size).sum();
+    assert!(now.len() <= spec.limit, "{spec:?}");
+    assert!(bytes <= spec.bytes || now.len() == 1, "{spec:?}: {bytes} bytes");
+    // The row of look-ahead need not match the filter.
+    if reason != StopReason::Examined && spec.examined.is_none() && spec.one_of.is_none() {
+        assert!(!rest.is_empty(), "{spec:?}: a continuation though nothing is left");
+    }
+    match reason {
+        StopReason::Entities => assert_eq!(now.len(), spec.limit, "{spec:?}"),
+        StopReason::Bytes => {
+            if let Some(next) = rest.first() {
+                assert!(
+                    bytes + size(next) > spec.bytes,
+                    "{spec:?}: {bytes} and {} fit",
+                    size(next)
+                );
+            }
+        }
+        StopReason::Examined => assert!(examined >= spec.examined.unwrap(), "{spec:?}"),
+        StopReason::Partition => {
+            assert!(spec.stop_at_partition);
+            assert!(now.iter().all(|row| row.0.0 == now[0].0.0), "{spec:?}");
+        }
+        other => panic!("{spec:?}: stopped for {other:?}"),
+    }
+}
+
+fn check_progress(
+    spec: &QuerySpec,
+    start: Option<&Continuation>,
+    next: &Continuation,
+    now: &[(&Key, &Entity)],
+) {
+    let next = (next.partition_key().to_vec(), next.row_key().to_vec());
+    let is_after = |key: &Key| if spec.reverse { next < *key } else { next > *key };
+    if let Some((last, _)) = now.last() {
+        assert!(is_after(last), "{spec:?}: {next:?} is not beyond {last:?}");
+    }
+    if let Some(start) = start {
+        let start = (start.partition_key().to_vec(), start.row_key().to_vec());
+        assert!(is_after(&start), "{spec:?}: from {start:?} to {next:?} is no progress");
+    }
+}
+
+/// Holds the whole database against the model.
+pub fn check_all(database: &Database, model: &Model) {
+    let names: Vec<String> = model.tables.keys().cloned().collect();
+    assert_eq!(database.tables(None, usize::MAX).unwrap().names, names);
+    for (name, table) in &model.tables {
+        check_query(&database.table(name).unwrap(), table, &QuerySpec::all());
+    }
+}
+
+/// Everything a database holds, versions included.
+pub fn dump(database: &Database) -> Model {
+    let mut model = Model::default();
+    for name in database.tables(None, usize::MAX).unwrap().names {
+        let table = database.table(&name).unwrap();
+        let rows = model.tables.entry(name).or_default();
+        for page in table.query().pages() {
+            let page = page.unwrap();
+            rows.extend(page.iter().map(|row| {
+                let key = (row.partition_key.to_vec(), row.row_key.to_vec());
+                (key, Entity { version: row.version, value: row.value.to_vec() })
+            }));
+        }
+    }
+    model
+}
+
+/// A model without versions, to compare what is stored.
+pub fn without_versions(model: &Model) -> Model {
+    let mut model = model.clone();
+    for entity in model.tables.values_mut().flat_map(|table| table.values_mut()) {
+        entity.version = Version::ZERO;
+    }
+    model
+}

@@ -1,0 +1,162 @@
+//! A database on a simulated machine that loses power, and the oracle of what must be left.
+
+use std::path::Path;
+
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Database, Durability, Options, Result};
+
+use super::model::{Handles, Model, Outcome, Write, dump, start, without_versions};
+use super::options;
+
+/// Where a simulated database lives.
+pub const DIR: &str = "/db";
+
+pub const CRASH_STYLES: [CrashStyle; 3] =
+    [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn];
+
+/// Small, synced, on a simulated machine.
+pub fn sim_options(env: &SimEnv) -> Options {
+    options().durability(Durability::Sync).env(std::sync::Arc::new(env.clone()))
+}
+
+pub fn open(env: &SimEnv) -> Result<Database> {
+    Database::open(Path::new(DIR), sim_options(env))
+}
+
+/// One step of a script that is run into a crash.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Starts a write without waiting for it.
+    Write(Write),
+    /// Waits for all that was started: from here on it must survive.
+    Wait,
+    /// Flushes the memtable.
+    Flush,
+    Compact,
+    /// Runs one background job.
+    Job,
+    /// Closes and opens again.
+    Reopen,
+}
+
+/// A script on a database and on the model, with all states that a crash may leave.
+pub struct Script {
+    env: SimEnv,
+    options: Options,
+    /// States after each write, oldest first, beginning with the newest one acknowledged.
+    states: Vec<Model>,
+    step: u32,
+}
+
+impl Script {
+    pub fn new(env: &SimEnv, options: Options) -> Self {
+        Self { env: env.clone(), options, states: vec![Model::default()], step: 0 }
+    }
+
+    /// Runs steps until one fails because the power went, or to the end; says whether it got
+    /// there. The database is gone afterwards, closed or not.
+    pub fn run(&mut self, steps: &[Step]) -> bool {
+        self.run_steps(steps).is_ok()
+    }
+
+    fn run_steps(&mut self, steps: &[Step]) -> Result<()> {
+        let mut database = self.open()?;
+        let mut handles = Handles::new();
+        let mut under_way = Vec::new();
+        for step in steps {
+            match step {
+                Step::Write(write) => {
+                    self.step += 1;
+                    let before = self.newest().clone();
+                    let started = start(&database, &mut handles, &before, write, self.step);
+                    let mut after = before;
+                    let expected = after.apply(write, self.step);
+                    self.states.push(after);
+                    if matches!(write, Write::Create(_) | Write::Import { .. }) {
+                        settle(started, &mut handles, &expected)?;
+                    } else {
+                        under_way.push((started, expected));
+                    }
+                }
+                Step::Wait => {
+                    for (started, expected) in under_way.drain(..) {
+                        settle(started, &mut handles, &expected)?;
+                    }
+                    self.acknowledge();
+                }
+                Step::Flush => database.flush()?,
+                Step::Compact => database.compact()?,
+                Step::Job => {
+                    self.env.step();
+                }
+                Step::Reopen => {
+                    under_way.clear();
+                    handles.clear();
+                    database.close()?;
+                    self.acknowledge();
+                    database = self.open()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Database> {
+        Database::open(Path::new(DIR), self.options.clone())
+    }
+
+    fn newest(&self) -> &Model {
+        self.states.last().unwrap()
+    }
+
+    fn acknowledge(&mut self) {
+        self.states.drain(..self.states.len() - 1);
+    }
+
+    /// After a crash: opens, and what is there must be one of the states that may be left: no
+    /// acknowledged write missing, no batch in part, no write without those before it.
+    pub fn check(&mut self, context: &str) {
+        let database = match self.open() {
+            Ok(database) => database,
+            Err(error) => panic!("{context}: cannot be opened: {error:?}"),
+        };
+        let found = without_versions(&dump(&database));
+        let Some(position) = self.states.iter().rposition(|state| *state == found) else {
+            let acknowledged = &self.states[0];
+            panic!(
+                "{context}: after the crash there is none of {} possible states\n\
+                 acknowledged: {}\nfound: {}",
+                self.states.len(),
+                brief(acknowledged),
+                brief(&found)
+            );
+        };
+        self.states = vec![self.states.swap_remove(position)];
+        database.verify().unwrap();
+    }
+}
+
+/// A model in few words.
+fn brief(model: &Model) -> String {
+    let mut text = String::new();
+    for (name, table) in &model.tables {
+        text += &format!("\n  {name}:");
+        for ((pk, rk), entity) in table {
+            let step = entity.value.iter().take(4).fold(0u32, |n, byte| n << 8 | u32::from(*byte));
+            text += &format!(" {}={step}", super::key(pk, rk).escape_debug());
+        }
+    }
+    text
+}
+
+fn settle(started: super::model::Started, handles: &mut Handles, expected: &Outcome) -> Result<()> {
+    let result = started.wait(handles);
+    let outcome = Outcome::of(&result);
+    match (outcome, result) {
+        (Outcome::Failed(_), Err(error)) => Err(error),
+        (outcome, _) => {
+            assert!(outcome.agrees(expected), "{outcome:?}, not {expected:?}");
+            Ok(())
+        }
+    }
+}
