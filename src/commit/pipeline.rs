@@ -208,6 +208,14 @@ impl Pipeline {
         self.tree.active_memtable()
     }
 
+    /// Freezes a full memtable. The next commit would do so as well, but there may be none: the
+    /// full memtable may be what all writes wait for.
+    pub(super) fn freeze_if_full(&self) {
+        if self.tree.active_memtable().bytes() >= self.memtable_bytes {
+            self.sequencer.paused(|last| drop(self.memtable_after(last)));
+        }
+    }
+
     /// Blocks until everything up to `version` is published, driving the log if nobody else does.
     pub(crate) fn wait(&self, version: Version) -> Result<()> {
         if self.is_settled(version)? {
@@ -292,6 +300,7 @@ impl Pipeline {
                 taken.wait_applied();
                 self.tree.publish(taken.last);
                 self.waiters.wake_through(taken.last);
+                self.freeze_if_full();
                 self.tree.on_published();
             }
             Err(error) => self.poison(&error),

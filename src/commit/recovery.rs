@@ -134,6 +134,7 @@ fn open_locked(
         replayed.segments,
     )?;
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, last);
+    pipeline.freeze_if_full();
     pipeline.tree().start()?;
     Ok((pipeline, report))
 }

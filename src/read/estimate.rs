@@ -53,6 +53,8 @@ pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<
     let mut fences = fences(view, &start, &end)?;
     fences.sort_unstable();
     let total: u64 = fences.iter().map(|(_, bytes)| bytes).sum();
+    // Nothing, or next to nothing, lies before the first fence's partition.
+    let first = fences.first().map(|(fence, _)| partition_key(fence, start.len()));
     let mut points: Vec<Vec<u8>> = Vec::new();
     let mut before = 0;
     for (fence, bytes) in fences {
@@ -64,7 +66,7 @@ pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<
             continue;
         }
         let partition_key = partition_key(&fence, start.len());
-        if points.last().is_none_or(|last| *last < partition_key) && !partition_key.is_empty() {
+        if points.last().or(first.as_ref()).is_some_and(|last| *last < partition_key) {
             points.push(partition_key);
         }
     }
