@@ -22,7 +22,7 @@ const REPLAY_AT_MOST: usize = 4 << 20;
 /// An open database: a directory that this process owns.
 ///
 /// Handles are cheap to clone and can be used from any thread; the database closes in order when
-/// the last handle on it (tables, snapshots and commits included) goes, or with
+/// the last handle on it (tables and snapshots included) goes, or with
 /// [`close`](Database::close), which says whether that succeeded.
 ///
 /// ```
