@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ const SPARE_EXTENSION: &str = "log-spare";
 /// Spare files to keep. The writer needs one at a time; the second is for a flush that lets go of
 /// several segments at once.
 const MAX_SPARES: usize = 2;
+/// Zeros are written in pieces of this size, at multiples of it.
+const ZEROS_PIECE_BYTES: usize = 4 << 10;
+static ZEROS: [u8; ZEROS_PIECE_BYTES] = [0; ZEROS_PIECE_BYTES];
 /// Zeros a new segment starts with; the writer goes on from there.
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
 
@@ -328,9 +332,10 @@ impl Segments {
         zeros: usize,
         path: &Path,
     ) -> Result<()> {
-        let mut start = header.encode();
-        start.resize(HEADER_BYTES + zeros, 0);
-        file.write_at(&start, 0).map_err(|e| Error::io("write to", path, e))?;
+        let end = (HEADER_BYTES + zeros) as u64;
+        file.write_at(&header.encode(), 0)
+            .and_then(|()| write_zeros(file, HEADER_BYTES as u64, end))
+            .map_err(|e| Error::io("write to", path, e))?;
         file.sync().map_err(|e| Error::io("sync", path, e))
     }
 
@@ -347,4 +352,17 @@ impl Segments {
         self.disk.rename(&spare, new).map_err(|e| Error::io("rename", &spare, e))?;
         Ok(Some((file, len)))
     }
+}
+
+/// Writes zeros in pieces: what one call writes shares a folio of the page cache, and every later
+/// write into a folio costs a walk over all its blocks. Unsynced commits of 200 bytes ran at 1.8 to
+/// 3.4 times the rate (three runs in turn) with pieces of 4 KiB instead of megabytes.
+pub(super) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
+    let mut at = from;
+    while at < to {
+        let piece = (ZEROS_PIECE_BYTES as u64 - at % ZEROS_PIECE_BYTES as u64).min(to - at);
+        file.write_at(ZEROS.get(..piece as usize).unwrap_or(&ZEROS), at)?;
+        at += piece;
+    }
+    Ok(())
 }

@@ -202,13 +202,14 @@ impl Writer {
         let len = self.group.len();
         self.group.extend_from_slice(&TERMINATOR);
         let end_written = self.end + self.group.len() as u64;
-        if end_written > self.active.prewritten {
-            let zeros = self.next_zeros(end_written);
-            self.group.resize(self.group.len() + zeros, 0);
-            self.active.prewritten = end_written + zeros as u64;
-        }
         let written = self.active.file.write_at(&self.group, self.end);
         written.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        if end_written > self.active.prewritten {
+            let ahead = end_written + self.next_zeros(end_written) as u64;
+            let zeros = segment::write_zeros(&*self.active.file, end_written, ahead);
+            zeros.map_err(|e| Error::io("write to", &self.active.path, e))?;
+            self.active.prewritten = ahead;
+        }
         self.end += len as u64;
         self.group.clear();
         Ok(())
