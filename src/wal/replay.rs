@@ -210,7 +210,7 @@ pub(super) fn walk(
                 found
             }
         };
-        let damage = Damage::new(at, "a whole record, as later ones say it was synced", bad);
+        let damage = Damage::new(at, "a whole record, the next in order", bad);
         match (mode, damage.in_file(&path, 0)) {
             (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
             (_, error) => return Err(error),

@@ -139,51 +139,38 @@ fn versions_out_of_order_are_refused_and_change_nothing() {
 
 #[test]
 fn obsolete_segments_are_recycled_and_their_older_records_are_stale() {
-    let env = machine(1);
-    let mut writer = create(&env);
-    let segments = writer.segments();
-    let mut version = 1;
-    let mut pending = Vec::new();
-    for round in 0..40 {
-        let group = records(version, &[700, 13, 1_300]);
-        append(&mut writer, &group).unwrap();
-        writer.sync().unwrap();
-        version += 3;
-        pending.extend(group);
-        if writer.wants_next_segment() {
-            segments.prepare().unwrap();
-            assert!(!writer.wants_next_segment());
+    for rounds in 30..40 {
+        let env = machine(1);
+        let mut writer = create(&env);
+        let segments = writer.segments();
+        let (mut first, mut flushed) = (SegmentId::FIRST, 0);
+        for round in 0..rounds {
+            append(&mut writer, &records(round * 3 + 1, &[700, 13, 1_300])).unwrap();
+            writer.sync().unwrap();
+            if writer.wants_next_segment() {
+                segments.prepare().unwrap();
+                assert!(!writer.wants_next_segment());
+            }
+            if round % 4 == 3 {
+                flushed = round * 3 - 1;
+                first = segments.first_needed(Version::from_ticks(flushed));
+                segments.remove_obsolete(Version::from_ticks(flushed)).unwrap();
+                assert!(env.list(dir()).len() <= 7, "{:?}", env.list(dir()));
+            }
         }
-        if round % 4 == 3 {
-            let flushed = version - 5;
-            let first = segments.first_needed(Version::from_ticks(flushed));
-            segments.remove_obsolete(Version::from_ticks(flushed)).unwrap();
-            pending.retain(|(version, _)| *version > flushed);
-            assert!(env.list(dir()).len() <= 8, "{:?}", env.list(dir()));
-            env.crash(CrashStyle::LoseUnsynced);
-            let (found, replayed) = try_replay(&env, first.get(), Recovery::Strict).unwrap();
-            let found: Vec<_> = found.into_iter().filter(|(v, _)| *v > flushed).collect();
-            assert_eq!(found, pending);
-            assert_eq!(replayed.torn, None, "an older life's records are no torn tail");
-            writer = go_on(&env, replayed).unwrap();
-            break;
-        }
+        env.crash(CrashStyle::LoseUnsynced);
+        let (found, replayed) = try_replay(&env, first.get(), Recovery::Strict).unwrap();
+        let last = rounds * 3;
+        assert_eq!(found.last().unwrap().0, last);
+        assert!(found.first().unwrap().0 <= flushed + 1);
+        assert_eq!(found.len() as u64, last + 1 - found.first().unwrap().0);
+        assert_eq!(replayed.torn, None, "an older life's records are no torn tail");
+        let removed = Version::from_ticks(last);
+        let mut writer = go_on(&env, replayed).unwrap();
+        writer.segments().remove_obsolete(removed).unwrap();
+        append(&mut writer, &records(last + 1, &[5])).unwrap();
+        assert!(env.list(dir()).len() <= 3, "the active one and two spares");
     }
-    // Uncrashed, with one flush after the other.
-    let segments = writer.segments();
-    let mut most = 0;
-    for _ in 0..40 {
-        append(&mut writer, &records(version, &[700, 13, 1_300])).unwrap();
-        version += 3;
-        segments.remove_obsolete(Version::from_ticks(version - 5)).unwrap();
-        most = most.max(env.list(dir()).len());
-    }
-    assert!(most <= 6, "{most} files");
-    writer.close().unwrap();
-    let first = segments.first_needed(Version::from_ticks(version - 5));
-    let (found, _) = try_replay(&env, first.get(), Recovery::Strict).unwrap();
-    assert_eq!(found.last().unwrap().0, version - 1);
-    assert!(found.first().unwrap().0 + 8 > version, "only the newest life's records");
 }
 
 /// A log of one segment: three synced groups, then one that is not, and where each begins.
@@ -402,6 +389,61 @@ fn what_a_replay_returned_is_durable_even_after_a_failed_sync() {
         env.crash(CrashStyle::LoseUnsynced);
         assert_eq!(replay_all(&env).0, found);
     }
+}
+
+/// The same when the machine crashes while the log is replayed after that: the seal must not be
+/// on the disk before what it says is synced.
+#[test]
+fn a_replay_that_crashes_can_be_repeated() {
+    for seed in 0..200 {
+        let env = machine(seed);
+        let mut writer = create(&env);
+        let all = records(1, &[10, 2_000]);
+        append(&mut writer, &all).unwrap();
+        env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
+        writer.sync().unwrap_err();
+        env.crash_after(seed % 5);
+        let _ = try_replay(&env, 1, Recovery::Strict);
+        env.crash(CrashStyle::Torn);
+        let (found, _) = replay_all(&env);
+        assert_eq!(found, all[..found.len()]);
+    }
+}
+
+#[test]
+fn a_proof_is_found_where_two_windows_meet() {
+    let env = machine(1);
+    let (id, last) = (SegmentId::FIRST, Version::ZERO);
+    let mut writer = Writer::create(env.disk(), dir(), id, last, 8 << 20, Vec::new()).unwrap();
+    for (version, len) in [(1, scan::WINDOW_BYTES - 56), (3, 10)] {
+        append(&mut writer, &records(version, &[len])).unwrap();
+        writer.sync().unwrap();
+    }
+    env.flip(&segment(1), 5_000).unwrap();
+    assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).offset, 64);
+}
+
+#[test]
+fn a_whole_record_out_of_order_is_damage() {
+    let env = machine(1);
+    let header = segment::Header::new(SegmentId::FIRST, Version::from_ticks(5));
+    let mut bytes = header.encode();
+    for version in [6, 8, 8] {
+        let offset = bytes.len() as u64;
+        let place = record::Place { segment: header.id, salt: header.salt, offset };
+        let version = Version::from_ticks(version);
+        let header = record::Header {
+            payload_len: 0,
+            payload_crc: payload_crc(&[]),
+            kind: record::Kind::Batch,
+            version,
+            durable_end: 64,
+        };
+        record::push_record(&mut bytes, header, place, &[]);
+    }
+    env.write_file(&segment(1), &bytes);
+    let damage = corruption(try_replay(&env, 1, Recovery::Strict));
+    assert_eq!((damage.offset, &*damage.found), (144, "a record out of order"));
 }
 
 #[test]
