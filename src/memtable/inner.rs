@@ -207,3 +207,54 @@ impl<'a> Inner<'a> {
         Some(link)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::Kind;
+    use crate::memtable::leaf::{LeafArena, NewRecord};
+    use crate::version::Version;
+
+    /// Two keys that agree in a beginning of any length, and perhaps part after it.
+    fn two_keys() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+        let part = |len| proptest::collection::vec(0u8..3, 0..len);
+        (part(40), part(12), part(12))
+            .prop_map(|(same, a, b)| ([&same[..], &a].concat(), [&same[..], &b].concat()))
+    }
+
+    fn naive_common_len(a: &[u8], b: &[u8]) -> usize {
+        a.iter().zip(b).take_while(|(x, y)| x == y).count()
+    }
+
+    proptest! {
+        #[test]
+        fn common_len_is_that_of_a_byte_by_byte_search((a, b) in two_keys(), from in 0usize..40) {
+            let expected = naive_common_len(&a, &b);
+            let from = from.min(expected);
+            prop_assert_eq!(common_len(&a, &b, from), expected);
+            prop_assert_eq!(common_len(&b, &a, from), expected);
+        }
+
+        #[test]
+        fn a_node_agrees_with_a_key_as_the_keys_below_it_do(
+            (below, key) in two_keys(),
+            depth in 0usize..40,
+            from in 0usize..40,
+        ) {
+            prop_assume!(!below.is_empty());
+            let depth = depth.min(below.len() - 1);
+            let common = naive_common_len(&below, &key);
+            let from = from.min(common).min(depth);
+            let (leaves, inners) = (LeafArena::new(), InnerArena::new());
+            let new = NewRecord { version: Version::ZERO, kind: Kind::Put, value: b"" };
+            let leaf = LeafRef::new(&leaves, &below, new);
+            let node = Link::to_node4(&inners, Node4::new(Header::new(&below, depth)));
+            let Child::Inner(node) = node.child() else { panic!("it is a node") };
+            prop_assert!(node.add(below[depth], Link::to_leaf(leaf)));
+            prop_assert_eq!(node.agrees_to(&key, from), common.min(depth));
+        }
+    }
+}

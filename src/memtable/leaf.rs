@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_holds_its_key_and_its_versions_newest_first() {
+    fn a_leaf_holds_its_key_and_its_versions_newest_first() {
         let arena = LeafArena::new();
         let leaf = LeafRef::new(&arena, b"key", put(4, b"first"));
         leaf.push(&arena, NewRecord { kind: Kind::Delete, ..put(7, b"") });

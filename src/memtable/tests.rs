@@ -302,6 +302,57 @@ fn rows_inserted_at_front_end_and_at_random_come_back_in_order() {
     }
 }
 
+/// Keys that part in one byte, so many that the node there has every size in turn, with and
+/// without a key that ends there.
+#[test]
+fn branches_of_every_number_are_found_and_in_order() {
+    for count in [1usize, 2, 3, 4, 5, 15, 16, 17, 47, 48, 49, 255, 256] {
+        for (stride, with_shorter) in [(1, false), (255, true), (97, false), (97, true)] {
+            let memtable = Memtable::new();
+            let key = |byte: u8| [b"before the branch ", &[byte][..], b"after"].concat();
+            let bytes: Vec<u8> = (0..count).map(|i| (i * stride + 200) as u8).collect();
+            let mut expected: Vec<_> = bytes.iter().map(|&byte| key(byte)).collect();
+            for (i, key) in expected.iter().enumerate() {
+                put(&memtable, key, i as u64 + 1, key);
+            }
+            if with_shorter {
+                put(&memtable, b"before the branch ", 1_000, b"before the branch ");
+                expected.push(b"before the branch ".to_vec());
+            }
+            expected.sort();
+            check_order(&memtable, &expected);
+            for byte in 0..=u8::MAX {
+                check_seeks(&memtable, &expected, &key(byte));
+                check_seeks(&memtable, &expected, &key(byte)[..19]);
+            }
+        }
+    }
+}
+
+fn check_order(memtable: &Memtable, expected: &[Vec<u8>]) {
+    let mut cursor = memtable.cursor();
+    cursor.seek_to_first().unwrap();
+    let forward: Vec<_> = rows_from(&mut cursor).into_iter().map(|row| row.0).collect();
+    assert_eq!(forward, expected);
+    cursor.seek_to_last().unwrap();
+    let mut back: Vec<_> = keys_back_from(&mut cursor).into_iter().map(|row| row.0).collect();
+    back.reverse();
+    assert_eq!(back, expected);
+}
+
+fn check_seeks(memtable: &Memtable, expected: &[Vec<u8>], key: &[u8]) {
+    let at = expected.partition_point(|other| &other[..] < key);
+    let here = expected.get(at);
+    let found = memtable.get(key, Version::MAX);
+    assert_eq!(found.map(|f| f.value), here.filter(|k| *k == key).map(|k| &k[..]));
+    let mut cursor = memtable.cursor();
+    cursor.seek(key).unwrap();
+    assert_eq!((cursor.valid(), cursor.key()), (here.is_some(), here.map_or(&b""[..], |k| &k[..])));
+    cursor.seek_before(key).unwrap();
+    let before = at.checked_sub(1).map(|at| &expected[at][..]);
+    assert_eq!((cursor.valid(), cursor.key()), (before.is_some(), before.unwrap_or_default()));
+}
+
 fn mix(i: u64) -> u64 {
     let x = (i ^ (i >> 31)).wrapping_mul(0x7FB5_D329_728E_A185);
     (x ^ (x >> 27)).wrapping_mul(0x81DA_DEF4_BC2D_D44D)
