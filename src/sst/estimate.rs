@@ -43,7 +43,7 @@ impl Reader {
         let (before, all) = share.map_err(|damage| self.damage(damage, &handle))?;
         Ok(Estimate {
             bytes: handle.offset.0 + handle.len as u64 * before / all.max(1),
-            entries: handle.entries_before + before,
+            entries: handle.entries_before.saturating_add(before),
         })
     }
 

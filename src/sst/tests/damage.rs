@@ -2,6 +2,12 @@
 
 use std::cell::Cell;
 
+use proptest::prelude::*;
+
+use super::footer::{FOOTER_BYTES, Footer, Parsed};
+use super::frame::{Frame, Sealer};
+use super::index::BlockHandle;
+use super::source::Caching;
 use super::*;
 use crate::error::Error;
 
@@ -103,12 +109,7 @@ fn misplaced_blocks_and_files_are_found() {
     let fixture = Fixture::write(&rows, options(None));
     let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
     let reader = fixture.open(ReadMode::Pread).unwrap();
-    let mut place = reader.partition(0, source::Caching::Pass).unwrap();
-    let mut handles = Vec::new();
-    while let Some(at) = place {
-        handles.push(at.handle().unwrap());
-        place = at.next().unwrap();
-    }
+    let handles = data_blocks(&reader);
     let (a, b) = (handles[1], handles[2]);
     assert_eq!(a.len, b.len, "the test needs blocks of one length");
     let (from, to) = (a.offset.0 as usize, b.offset.0 as usize);
@@ -120,6 +121,91 @@ fn misplaced_blocks_and_files_are_found() {
         let cache = Arc::new(BlockCache::new(0));
         let opened = Reader::open(&*fixture.env.disk(), &fixture.path, &other, cache, mode);
         assert!(matches!(opened, Err(Error::Corruption(_))));
+    }
+}
+
+fn data_blocks(reader: &Reader) -> Vec<BlockHandle> {
+    let mut place = reader.partition(0, Caching::Pass).unwrap();
+    let mut handles = Vec::new();
+    while let Some(at) = place {
+        handles.push(at.handle().unwrap());
+        place = at.next().unwrap();
+    }
+    handles
+}
+
+/// Offsets and lengths of all stored blocks, the directory's last.
+fn stored_blocks(fixture: &Fixture, bytes: &[u8]) -> Vec<(u64, usize)> {
+    let reader = fixture.open(ReadMode::Pread).unwrap();
+    let directory = reader.directory();
+    let mut handles = data_blocks(&reader);
+    handles.extend((0..directory.top.len()).filter_map(|i| directory.top.handle(i)));
+    handles.extend((0..directory.filters.len()).filter_map(|i| directory.filters.handle(i, 0)));
+    let Ok(Parsed::Footer(footer)) = Footer::decode(&bytes[bytes.len() - FOOTER_BYTES..]) else {
+        panic!("no footer");
+    };
+    let mut blocks: Vec<_> = handles.iter().map(|h| (h.offset.0, h.len)).collect();
+    blocks.push((footer.directory.0, footer.directory_len as usize));
+    blocks
+}
+
+/// Reads the file in all ways, for a bounded number of steps, and does not care what comes.
+fn poke(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> Result<()> {
+    let reader = fixture.open(mode)?;
+    let _ = reader.verify();
+    for row in rows {
+        let _ = get(&reader, &row.key, row.version);
+        let _ = reader.estimate(&row.key, &[0xFF]);
+    }
+    let _ = reader.split_keys(b"", &[0xFF; 4], &mut |_, _| {});
+    let mut cursor = reader.cursor();
+    let _ = cursor.seek_to_first();
+    for row in rows.iter().cycle().take(200) {
+        let _ = cursor.next();
+        let _ = cursor.next_key();
+        let _ = cursor.previous_key();
+        if !cursor.valid() {
+            let _ = cursor.seek(&row.key);
+        }
+    }
+    let _ = cursor.seek_to_last();
+    for row in rows.iter().cycle().take(200) {
+        let _ = cursor.previous_key();
+        if !cursor.valid() {
+            let _ = cursor.seek_before(&row.key);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// A file whose checksums are right and whose content is not: forged, or written by a bug.
+    #[test]
+    fn a_forged_block_never_panics(
+        block in any::<prop::sample::Index>(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        mode in prop::sample::select(&MODES[..]),
+    ) {
+        let rows = rows();
+        let fixture = Fixture::write(&rows, options(None));
+        let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
+        let blocks = stored_blocks(&fixture, &bytes);
+        // The directory and the index are few among many, and where most can go wrong.
+        let few = &blocks[data_blocks(&fixture.open(mode).unwrap()).len()..];
+        let (offset, len) = *block.get(&[&blocks[..], few, few, few].concat());
+        let range = offset as usize..offset as usize + len;
+        let mut payload = Frame::parse(&bytes[range.clone()]).unwrap().payload.to_vec();
+        for (at, byte) in changes {
+            *at.get_mut(&mut payload) = byte;
+        }
+        let mut forged = Vec::new();
+        let at = crate::cache::BlockOffset(offset);
+        Sealer::new(fixture.meta.id, None).unwrap().seal_plain(&payload, at, &mut forged);
+        bytes[range].copy_from_slice(&forged);
+        fixture.env.write_file(&fixture.path, &bytes);
+        let _ = poke(&fixture, &rows, mode);
     }
 }
 

@@ -166,6 +166,29 @@ fn values_of_all_sizes_come_back() {
     }
 }
 
+#[test]
+fn a_file_on_a_real_disk_reads_the_same_both_ways() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = crate::env::RealEnv::new().disk();
+    let path = dir.path().join(file_name(FileId::new(3)));
+    let options = WriterOptions { compression: Some(1), ..WriterOptions::default() };
+    let file = disk.create(&path).unwrap();
+    let mut writer = Writer::new(file, path.clone(), FileId::new(3), options).unwrap();
+    let rows = entities(3_000, 7, 90);
+    for row in &rows {
+        writer.add(row.entry()).unwrap();
+    }
+    let meta = writer.finish().unwrap();
+    for mode in MODES {
+        let cache = Arc::new(BlockCache::new(64 << 10));
+        let reader = Reader::open(&*disk, &path, &meta, Arc::clone(&cache), mode).unwrap();
+        reader.verify().unwrap();
+        assert_eq!(scan(reader.cursor()).unwrap(), rows);
+        assert!(rows.iter().all(|row| get(&reader, &row.key, u64::MAX).unwrap().is_some()));
+        assert!(cache.stats().bytes <= 64 << 10 && cache.stats().misses > 0);
+    }
+}
+
 /// Thousands of versions of one key, over many blocks and index partitions.
 #[test]
 fn a_key_with_many_versions_crosses_blocks() {
