@@ -12,7 +12,7 @@ use super::pipeline::Pipeline;
 use crate::cache::BlockCache;
 use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
-use crate::levels::{self, OpenContext, Opened as OpenedTree, SetAside, Tree};
+use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::Options;
 use crate::wal::{self, ReplayedRecord, SegmentId};
 
@@ -99,7 +99,7 @@ fn open_locked(
     jobs: &Arc<dyn Jobs>,
 ) -> Result<(Arc<Pipeline>, RecoveryReport)> {
     let sizing = options.sizing();
-    let OpenedTree { tree, set_aside } = Tree::open(OpenContext {
+    let OpenedTree { tree, lost } = Tree::open(OpenContext {
         disk: Arc::clone(disk),
         clock: options.env.clock(),
         jobs: Arc::clone(jobs),
@@ -124,7 +124,7 @@ fn open_locked(
     let replayed = wal::replay(disk, dir, first, options.recovery, &mut visit)?;
     let last = replayed.last_version.max(flushed);
     tree.publish(last);
-    let report = report(&replayed, set_aside);
+    let report = report(&replayed, lost);
     let log = wal::Writer::create(
         Arc::clone(disk),
         dir,
@@ -139,7 +139,7 @@ fn open_locked(
     Ok((pipeline, report))
 }
 
-fn report(replayed: &wal::Replayed, set_aside: Vec<SetAside>) -> RecoveryReport {
+fn report(replayed: &wal::Replayed, lost: Vec<Corruption>) -> RecoveryReport {
     let mut report = RecoveryReport {
         replayed_commits: replayed.records,
         replayed_bytes: replayed.bytes,
@@ -148,7 +148,7 @@ fn report(replayed: &wal::Replayed, set_aside: Vec<SetAside>) -> RecoveryReport 
             offset: torn.offset,
             bytes: torn.bytes,
         }),
-        lost: set_aside.into_iter().map(|aside| aside.corruption).collect(),
+        lost,
     };
     report.lost.extend(replayed.lost.iter().cloned());
     tracing::info!(

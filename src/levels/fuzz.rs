@@ -1,4 +1,5 @@
 //! Entry points for fuzzing the manifest: any bytes are read or refused, never a panic.
+#![cfg_attr(not(fuzzing), expect(unreachable_pub, reason = "reached from outside only by fuzzing"))]
 
 use std::path::PathBuf;
 

@@ -10,7 +10,6 @@
 //! memtable; readers take none.
 //!
 //! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only its ids.
-#![allow(dead_code)]
 
 mod compaction;
 mod edit;
@@ -33,14 +32,15 @@ mod tests;
 mod tree;
 mod view;
 
-pub(crate) use file::{Janitor, TableFile};
+pub(crate) use file::TableFile;
 pub(crate) use manifest::CURRENT;
-pub(crate) use pressure::{Admission, WaitList};
+pub(crate) use pressure::Admission;
 pub(crate) use recover::is_ours;
-pub(crate) use snapshots::{Horizon, Snapshots};
+pub(crate) use tree::{Flushed, OpenContext, Opened, Tree};
+pub(crate) use view::View;
 #[cfg(test)]
-pub(crate) use state::assemble;
-pub(crate) use state::{LEVELS, Level, LevelFiles, LevelState, overlapping};
-pub(crate) use stats::{LevelStats, TreeStats};
-pub(crate) use tree::{Flushed, OpenContext, Opened, SetAside, Tree};
-pub(crate) use view::{Frozen, View, Views};
+pub(crate) use {
+    file::Janitor,
+    state::{Level, LevelState, assemble},
+    view::Frozen,
+};

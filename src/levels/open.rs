@@ -13,7 +13,7 @@ use super::file::{Janitor, TableFile};
 use super::manifest::{CURRENT_TEMPORARY, ManifestId};
 use super::recover::{Recovered, recover};
 use super::state::{Change, LevelState, assemble};
-use super::tree::{Found, OpenContext, Opened, SetAside, Tree};
+use super::tree::{Found, OpenContext, Opened, Tree};
 use crate::cache::BlockCache;
 use crate::env::Disk;
 use crate::error::{Corruption, Damage, Error, Result};
@@ -41,14 +41,14 @@ impl Tree {
         };
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
-        let Recovered { inventory, newest, lost } = recovered.unwrap_or_else(Recovered::nothing);
-        let mut set_aside: Vec<SetAside> = lost.into_iter().map(SetAside::manifest).collect();
+        let Recovered { inventory, newest, mut lost } =
+            recovered.unwrap_or_else(Recovered::nothing);
         let next_file = opening.next_file(inventory.next_file)?;
-        let levels = opening.levels(inventory, &mut set_aside)?;
-        let is_damaged = !set_aside.is_empty();
+        let levels = opening.levels(inventory, &mut lost)?;
+        let is_damaged = !lost.is_empty();
         let found =
             Found { levels, newest_manifest: newest, next_file, janitor, is_new, is_damaged };
-        Ok(Opened { tree: Self::new(context, found), set_aside })
+        Ok(Opened { tree: Self::new(context, found), lost })
     }
 
     /// Begins background work, once the log was replayed: makes a new database exist, and removes
@@ -105,14 +105,14 @@ impl Opening<'_> {
         Ok(of_manifest.max(after))
     }
 
-    fn levels(&self, inventory: Inventory, set_aside: &mut Vec<SetAside>) -> Result<LevelState> {
+    fn levels(&self, inventory: Inventory, lost: &mut Vec<Corruption>) -> Result<LevelState> {
         let mut files = Vec::with_capacity(inventory.files.len());
         for record in inventory.files.into_values() {
             let path = self.dir.join(sst::file_name(record.meta.id));
             match self.open_file(&record, &path) {
                 Ok(file) => files.push((record.level, Arc::new(file))),
                 Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
-                    set_aside.push(self.set_aside(&record, &path, *corruption));
+                    lost.push(self.set_aside(&record, &path, *corruption));
                 }
                 Err(error) => return Err(error),
             }
@@ -133,25 +133,22 @@ impl Opening<'_> {
     }
 
     /// Renames a damaged file out of the way, and says what was in it.
-    fn set_aside(&self, record: &FileRecord, path: &Path, corruption: Corruption) -> SetAside {
+    fn set_aside(
+        &self,
+        record: &FileRecord,
+        path: &Path,
+        mut corruption: Corruption,
+    ) -> Corruption {
         let aside = path.with_extension("damaged");
-        let renamed = match self.disk.rename(path, &aside) {
-            Ok(()) => Some(aside),
-            Err(error) => {
-                tracing::warn!(?path, %error, "a damaged file keeps its name");
-                None
-            }
-        };
+        if let Err(error) = self.disk.rename(path, &aside) {
+            tracing::warn!(?path, %error, "a damaged file keeps its name");
+        }
         let FileMeta { entries, ref smallest, ref largest, .. } = record.meta;
-        tracing::error!(%corruption, entries, ?smallest, ?largest, "set a damaged file aside");
-        let range = Some((smallest.clone(), largest.clone()));
-        SetAside { corruption, renamed, range, entries }
-    }
-}
-
-impl SetAside {
-    fn manifest(corruption: Corruption) -> Self {
-        Self { corruption, renamed: None, range: None, entries: 0 }
+        let (first, last) = (smallest.escape_ascii(), largest.escape_ascii());
+        let lost = format!("; lost with it: {entries} entries between keys {first} and {last}");
+        corruption.found.to_mut().push_str(&lost);
+        tracing::error!(%corruption, "set a damaged file aside");
+        corruption
     }
 }
 

@@ -39,23 +39,9 @@ pub(crate) struct OpenContext<'a> {
 /// A tree, open, and what had to be left out of it.
 pub(crate) struct Opened {
     pub(crate) tree: Arc<Tree>,
-    /// Only under [`Recovery::Salvage`](crate::Recovery::Salvage).
-    pub(crate) set_aside: Vec<SetAside>,
-}
-
-/// The first and the last key of something.
-pub(crate) type KeyRange = (Box<[u8]>, Box<[u8]>);
-
-/// A damaged or missing file that salvage left out.
-#[derive(Debug)]
-pub(crate) struct SetAside {
-    pub(crate) corruption: Corruption,
-    /// Its new name, if it was there at all.
-    pub(crate) renamed: Option<PathBuf>,
-    /// First and last key, for a table file.
-    pub(crate) range: Option<KeyRange>,
-    /// Entries that were in a table file.
-    pub(crate) entries: u64,
+    /// Only under [`Recovery::Salvage`](crate::Recovery::Salvage): what could not be read, and what
+    /// is lost with it.
+    pub(crate) lost: Vec<Corruption>,
 }
 
 /// How far the table files reach, after a flush.

@@ -314,9 +314,9 @@ fn damage_found_by_a_compaction_is_kept_in_mind() {
     assert!(strict.is_ok(), "blocks are checked when they are read: {strict:?}");
     world.options = world.options.clone().recovery(Recovery::Salvage);
     let opened = open(&world.env, &world.options).unwrap();
-    assert_eq!(opened.set_aside.len(), 1);
-    assert_eq!(opened.set_aside[0].corruption.file, path);
-    assert_eq!(opened.set_aside[0].entries, 200);
+    assert_eq!(opened.lost.len(), 1);
+    assert_eq!(opened.lost[0].file, path);
+    assert!(opened.lost[0].found.contains("200 entries between keys key000000 and key000199"));
     assert!(world.env.list(&PathBuf::from(DIR)).iter().any(|n| n.ends_with(".damaged")));
 }
 
