@@ -25,7 +25,7 @@ fn put(table: u8, partition: u8, rows: impl IntoIterator<Item = u8>, len: u16) -
 /// catalog, range deletes, closing and recovery.
 fn script() -> Vec<Step> {
     let mut steps = vec![Step::Write(Write::Create(0)), Step::Write(Write::Create(1)), Step::Wait];
-    for round in 0..6u8 {
+    for round in 0..18u8 {
         // Several under way at once, over two tables.
         for n in 0..4u8 {
             steps.push(put(n % 2, 10, [round, n + 20, n + 40], 150));
@@ -39,7 +39,7 @@ fn script() -> Vec<Step> {
             len: 60,
         }));
         steps.push(Step::Wait);
-        match round {
+        match round % 6 {
             0 | 4 => steps.push(Step::Flush),
             1 => {
                 steps.push(Step::Write(Write::DeletePartition { table: 1, partition: 12 }));
@@ -56,7 +56,7 @@ fn script() -> Vec<Step> {
             3 => steps.push(Step::Write(Write::Drop(0))),
             _ => {}
         }
-        if round == 3 {
+        if round % 6 == 3 {
             steps.push(Step::Write(Write::Create(0)));
         }
         steps.extend((0..3).map(|_| Step::Job));
@@ -77,7 +77,7 @@ fn count_operations(steps: &[Step], options: fn(&SimEnv) -> Options) -> u64 {
 fn crash_everywhere(style: CrashStyle, options: fn(&SimEnv) -> Options) {
     let steps = script();
     let total = count_operations(&steps, options);
-    assert!(total > 300, "the script does too little: {total} operations");
+    assert!(total > 400, "the script does too little: {total} operations");
     for after in 0..total {
         let context = format!("{style:?} after {after} operations");
         // Another seed for each, so that tears differ.
@@ -130,7 +130,7 @@ fn r_e10_power_loss_during_recovery() {
     let steps = script();
     let total = count_operations(&steps, sim_options);
     for (style, after) in CRASH_STYLES.into_iter().zip([total / 3, total / 2, total - total / 5]) {
-        for during in 0..60 {
+        for during in 0..100 {
             let env = SimEnv::new(during);
             let mut script = Script::new(&env, sim_options(&env));
             env.crash_after(after);
@@ -164,7 +164,7 @@ fn style() -> impl Strategy<Value = CrashStyle> {
 }
 
 proptest! {
-    #![proptest_config(config(256, "proptest-regressions/crash.txt"))]
+    #![proptest_config(config(1000, "proptest-regressions/crash.txt"))]
 
     /// Random scripts, each in several lives that end in a crash at a random operation.
     #[test]

@@ -82,7 +82,8 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {
 /// A directory that holds something else must not be written into.
 fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-    let foreign = names.iter().find(|name| *name != LOCK_FILE && !levels::is_ours(name));
+    let is_ours = |name: &str| name == LOCK_FILE || levels::is_ours(name) || wal::is_ours(name);
+    let foreign = names.iter().find(|name| !is_ours(name));
     match foreign {
         Some(name) if !names.iter().any(|n| n == levels::CURRENT) => Err(Error::NotADatabase {
             dir: dir.into(),

@@ -267,16 +267,12 @@ fn valid_record(
     (record_crc(manifest, covered) == u32::from_le_bytes(*crc)).then_some(payload)
 }
 
-/// Whether a file of this name may be found in a database's directory.
+/// Whether the tree gives files such a name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    let log = |name: &str| {
-        name.strip_suffix(".log").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
-    };
     name == CURRENT
         || name == CURRENT_TEMPORARY
         || ManifestId::from_file_name(name).is_some()
         || sst::parse_file_name(name).is_some()
-        || log(name)
         || name.ends_with(".tmp")
         || name.ends_with(".damaged")
 }

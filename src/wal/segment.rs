@@ -86,6 +86,12 @@ impl SegmentId {
     }
 }
 
+/// Whether the log gives files such a name.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let extensions = [EXTENSION, NEW_EXTENSION, SPARE_EXTENSION];
+    extensions.iter().any(|extension| SegmentId::from_name_with(name, extension).is_some())
+}
+
 impl fmt::Display for SegmentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

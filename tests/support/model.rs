@@ -300,6 +300,11 @@ pub enum Started {
 }
 
 impl Started {
+    /// Whether it is held back by overload: such a write is not ordered before somebody waits.
+    pub fn is_held_back(&self) -> bool {
+        matches!(self, Self::Commit(commit) if format!("{commit:?}").contains("gated"))
+    }
+
     /// Its version, zero if the call does not tell.
     pub fn wait(self, handles: &mut Handles) -> Result<Version> {
         match self {

@@ -72,7 +72,8 @@ impl Script {
                     let mut after = before;
                     let expected = after.apply(write, self.step);
                     self.states.push(after);
-                    if matches!(write, Write::Create(_) | Write::Import { .. }) {
+                    let is_done = matches!(write, Write::Create(_) | Write::Import { .. });
+                    if is_done || started.is_held_back() {
                         settle(started, &mut handles, &expected)?;
                     } else {
                         under_way.push((started, expected));
