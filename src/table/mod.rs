@@ -14,6 +14,7 @@ mod snapshot;
 mod stats;
 #[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
 mod table;
+mod view;
 
 pub use batch::Batch;
 pub use catalog::TableList;
@@ -23,4 +24,5 @@ pub use page::{Continuation, Page, Row};
 pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};
-pub use table::{Table, TableView};
+pub use table::Table;
+pub use view::TableView;

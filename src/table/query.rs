@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use super::page::{Continuation, Page};
-use super::table::{Bounds, TableView, owned_bounds};
+use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{self, Direction, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange};
 

@@ -1,26 +1,18 @@
-//! [`Table`] and [`TableView`]: the operations on the entities of one table.
+//! [`Table`]: one table; its writes, and through [`TableView`] its reads.
 
 use std::fmt;
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Deref, RangeBounds};
 use std::sync::Arc;
 
-use arc_swap::Guard;
-
 use super::batch::Batch;
-use super::catalog::TableList;
 use super::database::Inner;
 use super::import::{ImportReport, Importer};
-use super::page::Row;
-use super::query::Query;
 use super::snapshot::Snapshot;
+use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::commit::{
     BatchWrite, Commit, Incarnation, MergeRefusal, Precondition, check_limit, delete_rows,
 };
 use crate::error::{Error, Limit, Result};
-use crate::key::{self, TableId};
-use crate::levels::View;
-use crate::read::{self, Estimate, RowRef};
-use crate::sst::Lookup;
 use crate::version::Version;
 
 /// A table: reads through [`TableView`], whose methods it has, and writes.
@@ -46,14 +38,6 @@ use crate::version::Version;
 #[derive(Clone)]
 pub struct Table {
     view: TableView,
-}
-
-/// The reads of a table: of its newest state through [`Table`], or of a snapshot's.
-#[derive(Clone)]
-pub struct TableView {
-    inner: Arc<Inner>,
-    incarnation: Arc<Incarnation>,
-    snapshot: Option<Snapshot>,
 }
 
 impl Deref for Table {
@@ -173,7 +157,7 @@ impl Table {
 
     /// Deletes all entities of a partition, at a cost that does not depend on their number.
     pub fn delete_partition(&self, partition_key: impl AsRef<[u8]>) -> Commit<Version> {
-        self.delete_bounds(partition_key.as_ref(), (Bound::Unbounded, Bound::Unbounded))
+        self.delete_bounds(partition_key.as_ref(), ALL)
     }
 
     /// Deletes the entities of a partition whose RowKey is in a range, at a cost that does not
@@ -220,191 +204,8 @@ impl Table {
     }
 }
 
-impl TableView {
-    /// The table's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.incarnation.name
-    }
-
-    /// One entity, or `None` if there is none.
-    ///
-    /// # Errors
-    /// [`Error::TableNotFound`] if the table was dropped, [`Error::Corruption`], [`Error::Io`].
-    pub fn get(
-        &self,
-        partition_key: impl AsRef<[u8]>,
-        row_key: impl AsRef<[u8]>,
-    ) -> Result<Option<Row>> {
-        self.read(partition_key, row_key, |version, value| Row { version, value: value.to_vec() })
-    }
-
-    /// What `read` makes of one entity's version and value, without copying the value; `None` if
-    /// there is no entity.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn read<T>(
-        &self,
-        partition_key: impl AsRef<[u8]>,
-        row_key: impl AsRef<[u8]>,
-        read: impl FnOnce(Version, &[u8]) -> T,
-    ) -> Result<Option<T>> {
-        let key = key::encode(self.incarnation.id, partition_key.as_ref(), row_key.as_ref());
-        let (view, at) = self.read_point()?;
-        read::get(&view, &Lookup::new(&key), at, |found| read(found.version, found.value))
-    }
-
-    /// Whether an entity exists.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn exists(
-        &self,
-        partition_key: impl AsRef<[u8]>,
-        row_key: impl AsRef<[u8]>,
-    ) -> Result<bool> {
-        Ok(self.read(partition_key, row_key, |_, _| ())?.is_some())
-    }
-
-    /// Many entities of one partition at one version, in the order of `row_keys`: cheaper than
-    /// getting each, most of all when the RowKeys are sorted (R-E16).
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn get_many<K: AsRef<[u8]>>(
-        &self,
-        partition_key: impl AsRef<[u8]>,
-        row_keys: &[K],
-    ) -> Result<Vec<Option<Row>>> {
-        let mut rows = vec![None; row_keys.len()];
-        let row_keys: Vec<&[u8]> = row_keys.iter().map(AsRef::as_ref).collect();
-        let (view, at) = self.read_point()?;
-        let partition = key::encode_partition(self.incarnation.id, partition_key.as_ref());
-        read::multi_get(&view, &partition, &row_keys, at, |index, found| {
-            if let Some(row) = rows.get_mut(index) {
-                *row = Some(Row { version: found.version, value: found.value.to_vec() });
-            }
-        })?;
-        Ok(rows)
-    }
-
-    /// A query over the table's entities in key order.
-    pub fn query(&self) -> Query {
-        Query::new(self.clone())
-    }
-
-    /// About how many entities the partitions in a range have, and how many bytes they take in
-    /// files and memory (R-E23); `..` as the range, with any key type, means the whole table.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn estimate<K: AsRef<[u8]>>(&self, partitions: impl RangeBounds<K>) -> Result<Estimate> {
-        let (view, _) = self.read_point()?;
-        let id = self.incarnation.id;
-        let (start, end) = encoded_partitions(id, &partitions);
-        read::estimate(&view, &start, &end)
-    }
-
-    /// Up to `parts - 1` PartitionKeys that split the table into parts of about equal size
-    /// (R-E23); each begins a part. Fewer if there are fewer partitions.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    pub fn split_points(&self, parts: usize) -> Result<Vec<Vec<u8>>> {
-        let (view, _) = self.read_point()?;
-        read::split_points(&view, self.incarnation.id, parts)
-    }
-
-    /// What to read and the version to read it at.
-    pub(super) fn read_point(&self) -> Result<(Guard<Arc<View>>, Version)> {
-        let (view, newest) = self.inner.pipeline().tree().read_point();
-        let at = self.snapshot.as_ref().map_or(newest, Snapshot::version);
-        self.incarnation.check_at(at)?;
-        Ok((view, at))
-    }
-
-    pub(super) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
-    }
-
-    pub(super) fn id(&self) -> TableId {
-        self.incarnation.id
-    }
-}
-
-/// Bounds on keys, owned.
-pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-    (owned(range.start_bound()), owned(range.end_bound()))
-}
-
-/// The encoded keys [start, end) of a range of partitions.
-fn encoded_partitions<K: AsRef<[u8]>>(
-    id: TableId,
-    partitions: &impl RangeBounds<K>,
-) -> (Vec<u8>, Vec<u8>) {
-    let mut table = Vec::new();
-    key::push_table(&mut table, id);
-    let first = |key: &K| key::encode_partition(id, key.as_ref());
-    let after = |key: &K| key::prefix_end(&first(key));
-    let start = match partitions.start_bound() {
-        Bound::Included(key) => first(key),
-        Bound::Excluded(key) => after(key),
-        Bound::Unbounded => table.clone(),
-    };
-    let end = match partitions.end_bound() {
-        Bound::Included(key) => after(key),
-        Bound::Excluded(key) => first(key),
-        Bound::Unbounded => key::prefix_end(&table),
-    };
-    (start, end)
-}
-
-/// Names in the catalog, which is a table as any other.
-pub(super) fn list_names(
-    inner: &Arc<Inner>,
-    from: Option<&str>,
-    limit: usize,
-) -> Result<TableList> {
-    let view = TableView {
-        inner: Arc::clone(inner),
-        incarnation: Incarnation::new(TableId::CATALOG, "the catalog"),
-        snapshot: None,
-    };
-    // The first RowKey is "", which holds the next id and is no name.
-    let from = from.filter(|name| !name.is_empty()).unwrap_or("\0");
-    let mut list = TableList::default();
-    let mut pages = view.query().partition("").rows(from..).pages();
-    while list.next.is_none() {
-        let Some(page) = pages.next().transpose()? else {
-            break;
-        };
-        for name in page.iter().map(|row: RowRef<'_>| row.row_key) {
-            let name = String::from_utf8_lossy(name).into_owned();
-            if list.names.len() == limit {
-                list.next = Some(name);
-                break;
-            }
-            list.names.push(name);
-        }
-    }
-    Ok(list)
-}
-
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TableView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableView")
-            .field("name", &self.name())
-            .field("snapshot", &self.snapshot)
-            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,220 @@
+//! [`TableView`]: the reads of a table.
+
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
+use super::catalog::TableList;
+use super::database::Inner;
+use super::page::Row;
+use super::query::Query;
+use super::snapshot::Snapshot;
+use crate::commit::Incarnation;
+use crate::error::Result;
+use crate::key::{self, TableId};
+use crate::levels::View;
+use crate::read::{self, Direction, Estimate, RowRef, ScanRange};
+use crate::sst::Lookup;
+use crate::version::Version;
+
+/// The reads of a table: of its newest state through [`Table`](crate::Table), or of a snapshot's.
+#[derive(Clone)]
+pub struct TableView {
+    pub(super) inner: Arc<Inner>,
+    pub(super) incarnation: Arc<Incarnation>,
+    pub(super) snapshot: Option<Snapshot>,
+}
+
+impl TableView {
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.incarnation.name
+    }
+
+    /// One entity, or `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`] if the table was dropped, [`Error::Corruption`], [`Error::Io`].
+    pub fn get(
+        &self,
+        partition_key: impl AsRef<[u8]>,
+        row_key: impl AsRef<[u8]>,
+    ) -> Result<Option<Row>> {
+        self.read(partition_key, row_key, |version, value| Row { version, value: value.to_vec() })
+    }
+
+    /// What `read` makes of one entity's version and value, without copying the value; `None` if
+    /// there is no entity.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn read<T>(
+        &self,
+        partition_key: impl AsRef<[u8]>,
+        row_key: impl AsRef<[u8]>,
+        read: impl FnOnce(Version, &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let key = key::encode(self.incarnation.id, partition_key.as_ref(), row_key.as_ref());
+        let (view, at) = self.read_point()?;
+        read::get(&view, &Lookup::new(&key), at, |found| read(found.version, found.value))
+    }
+
+    /// Whether an entity exists.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn exists(
+        &self,
+        partition_key: impl AsRef<[u8]>,
+        row_key: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        Ok(self.read(partition_key, row_key, |_, _| ())?.is_some())
+    }
+
+    /// Many entities of one partition at one version, in the order of `row_keys`: cheaper than
+    /// getting each, most of all when the RowKeys are sorted (R-E16).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        partition_key: impl AsRef<[u8]>,
+        row_keys: &[K],
+    ) -> Result<Vec<Option<Row>>> {
+        let mut rows = vec![None; row_keys.len()];
+        let row_keys: Vec<&[u8]> = row_keys.iter().map(AsRef::as_ref).collect();
+        let (view, at) = self.read_point()?;
+        let partition = key::encode_partition(self.incarnation.id, partition_key.as_ref());
+        read::multi_get(&view, &partition, &row_keys, at, |index, found| {
+            if let Some(row) = rows.get_mut(index) {
+                *row = Some(Row { version: found.version, value: found.value.to_vec() });
+            }
+        })?;
+        Ok(rows)
+    }
+
+    /// A query over the table's entities in key order.
+    pub fn query(&self) -> Query {
+        Query::new(self.clone())
+    }
+
+    /// About how many entities the table has, and how many bytes they take in files and memory
+    /// (R-E23).
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn stats(&self) -> Result<Estimate> {
+        self.estimate_bounds(ALL, ALL)
+    }
+
+    /// Like [`stats`](Self::stats), for the partitions in a range.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn estimate<K: AsRef<[u8]>>(&self, partitions: impl RangeBounds<K>) -> Result<Estimate> {
+        self.estimate_bounds(owned_bounds(&partitions), ALL)
+    }
+
+    /// Like [`stats`](Self::stats), for the rows of one partition in a range.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn estimate_rows<K: AsRef<[u8]>>(
+        &self,
+        partition_key: impl AsRef<[u8]>,
+        row_keys: impl RangeBounds<K>,
+    ) -> Result<Estimate> {
+        let partition = Bound::Included(partition_key.as_ref().to_vec());
+        self.estimate_bounds((partition.clone(), partition), owned_bounds(&row_keys))
+    }
+
+    fn estimate_bounds(&self, partition: Bounds, row: Bounds) -> Result<Estimate> {
+        let (view, _) = self.read_point()?;
+        let direction = Direction::Forward;
+        let range = ScanRange { table: self.incarnation.id, partition, row, direction };
+        match range.span(None) {
+            Some(span) => read::estimate(&view, &span.low, &span.high),
+            None => Ok(Estimate::default()),
+        }
+    }
+
+    /// Up to `parts - 1` PartitionKeys that split the table into parts of about equal size
+    /// (R-E23); each begins a part. Fewer if there are fewer partitions.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn split_points(&self, parts: usize) -> Result<Vec<Vec<u8>>> {
+        let (view, _) = self.read_point()?;
+        read::split_points(&view, self.incarnation.id, parts)
+    }
+
+    /// What to read and the version to read it at.
+    pub(super) fn read_point(&self) -> Result<(Guard<Arc<View>>, Version)> {
+        let (view, newest) = self.inner.pipeline().tree().read_point();
+        let at = self.snapshot.as_ref().map_or(newest, Snapshot::version);
+        self.incarnation.check_at(at)?;
+        Ok((view, at))
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(super) fn id(&self) -> TableId {
+        self.incarnation.id
+    }
+}
+
+/// Bounds on keys, owned.
+pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Every key.
+pub(super) const ALL: Bounds = (Bound::Unbounded, Bound::Unbounded);
+
+pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+    let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+    (owned(range.start_bound()), owned(range.end_bound()))
+}
+
+/// Names in the catalog, which is a table as any other.
+pub(super) fn list_names(
+    inner: &Arc<Inner>,
+    from: Option<&str>,
+    limit: usize,
+) -> Result<TableList> {
+    let view = TableView {
+        inner: Arc::clone(inner),
+        incarnation: Incarnation::new(TableId::CATALOG, "the catalog"),
+        snapshot: None,
+    };
+    // The first RowKey is "", which holds the next id and is no name.
+    let from = from.filter(|name| !name.is_empty()).unwrap_or("\0");
+    let mut list = TableList::default();
+    let mut pages = view.query().partition("").rows(from..).pages();
+    while list.next.is_none() {
+        let Some(page) = pages.next().transpose()? else {
+            break;
+        };
+        for name in page.iter().map(|row: RowRef<'_>| row.row_key) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            if list.names.len() == limit {
+                list.next = Some(name);
+                break;
+            }
+            list.names.push(name);
+        }
+    }
+    Ok(list)
+}
+
+impl fmt::Debug for TableView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableView")
+            .field("name", &self.name())
+            .field("snapshot", &self.snapshot)
+            .finish_non_exhaustive()
+    }
+}
