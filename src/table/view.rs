@@ -37,7 +37,8 @@ impl TableView {
     /// One entity, or `None` if there is none.
     ///
     /// # Errors
-    /// [`Error::TableNotFound`] if the table was dropped, [`Error::Corruption`], [`Error::Io`].
+    /// [`Error::TableNotFound`](crate::Error::TableNotFound) if the table was dropped,
+    /// [`Error::Corruption`](crate::Error::Corruption), [`Error::Io`](crate::Error::Io).
     pub fn get(
         &self,
         partition_key: impl AsRef<[u8]>,
