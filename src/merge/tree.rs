@@ -27,6 +27,12 @@ use crate::entry::{Cursor, Kind};
 use crate::error::Result;
 use crate::version::Version;
 
+/// Undecided matches after which `shared` is chosen anew. To choose costs a few matches.
+const UNDECIDED_LIMIT: u32 = if cfg!(test) { 1 } else { 32 };
+/// How many of the bytes that neighbours share stay in the heads, so that the heads still differ
+/// when the walk has gone on for a while.
+const HEAD_SLACK: usize = 4;
+
 /// Which way positions follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
@@ -59,10 +65,12 @@ struct Loser {
 /// shown. After an error the position is undefined until the next seek.
 pub(crate) struct MergeCursor<C> {
     sources: Vec<C>,
-    /// Bytes that most keys begin with, so that `heads` holds bytes that differ.
-    shared: Box<[u8]>,
-    /// For each source, eight bytes of its key that settle most matches.
+    /// Bytes that keys hereabouts begin with, so that `heads` holds bytes that differ.
+    shared: Vec<u8>,
+    /// For each source, the eight bytes of its key after `shared`, which settle most matches.
     heads: Vec<u64>,
+    /// Matches that the heads did not settle though the keys differ, since `shared` was chosen.
+    undecided: u32,
     /// By node; node 0 is not used.
     losers: Vec<Loser>,
     winner: usize,
@@ -75,13 +83,14 @@ pub(crate) struct MergeCursor<C> {
 
 impl<C: Cursor> MergeCursor<C> {
     /// Merges `sources`, newest first. `shared` is a prefix that most keys are expected to have:
-    /// a matter of speed only.
+    /// a matter of speed only, which adapts to the keys that are met.
     pub(crate) fn new(sources: Vec<C>, shared: &[u8]) -> Self {
         let count = sources.len();
         Self {
             sources,
-            shared: shared.into(),
+            shared: shared.to_vec(),
             heads: vec![u64::MAX; count],
+            undecided: 0,
             losers: vec![Loser { source: 0, tie: Tie::None }; count],
             winner: 0,
             order: Order::Forward,
@@ -194,11 +203,36 @@ impl<C: Cursor> MergeCursor<C> {
             node /= 2;
         }
         self.winner = up;
+        if self.undecided > UNDECIDED_LIMIT {
+            self.choose_shared();
+        }
+    }
+
+    /// Moves the heads to where the keys differ that the winner is matched with.
+    #[cold]
+    fn choose_shared(&mut self) {
+        self.undecided = 0;
+        let key = self.sources[self.winner].key();
+        let mut longest = 0;
+        let mut node = (self.winner + self.sources.len()) / 2;
+        while node > 0 {
+            let Loser { source, tie } = self.losers[node];
+            if tie == Tie::None {
+                let other = self.sources[source as usize].key();
+                longest = longest.max(key.iter().zip(other).take_while(|(a, b)| a == b).count());
+            }
+            node /= 2;
+        }
+        self.shared.clear();
+        self.shared.extend_from_slice(&key[..longest.saturating_sub(HEAD_SLACK)]);
+        for source in 0..self.sources.len() {
+            self.heads[source] = self.head(source);
+        }
     }
 
     /// Whether source `a` comes before source `b`, and by how much.
     #[inline]
-    fn play(&self, a: usize, b: usize) -> (bool, Tie) {
+    fn play(&mut self, a: usize, b: usize) -> (bool, Tie) {
         match self.heads[a].cmp(&self.heads[b]) {
             Ordering::Less => (true, Tie::None),
             Ordering::Greater => (false, Tie::None),
@@ -206,7 +240,7 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
-    fn play_in_full(&self, a: usize, b: usize) -> (bool, Tie) {
+    fn play_in_full(&mut self, a: usize, b: usize) -> (bool, Tie) {
         let (left, right) = (&self.sources[a], &self.sources[b]);
         if !(left.valid() && right.valid()) {
             return (left.valid() || (a < b && !right.valid()), Tie::None);
@@ -216,6 +250,7 @@ impl<C: Cursor> MergeCursor<C> {
             Order::Reverse => right.key().cmp(left.key()),
         };
         if keys != Ordering::Equal {
+            self.undecided += 1;
             return (keys == Ordering::Less, Tie::None);
         }
         match right.version().cmp(&left.version()) {

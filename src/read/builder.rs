@@ -13,6 +13,10 @@ use crate::version::Version;
 /// exceeds this, and what a projection adds, must be in their reach.
 const BYTES_LIMIT: usize = 1 << 30;
 
+/// Room that is made for a page before it is known how much will be in it.
+const RESERVED_ROWS: usize = 256;
+const RESERVED_BYTES: usize = 64 << 10;
+
 type Predicate<'p> = dyn FnMut(RowRef<'_>) -> bool + 'p;
 type Projection<'p> = dyn FnMut(&[u8], &mut Vec<u8>) + 'p;
 
@@ -101,6 +105,11 @@ impl<'p> PageBuilder<'p> {
         let size = row.stored_bytes();
         if !self.rows.is_empty() && self.stored_bytes + size > self.limits.bytes {
             return Ok(Offered::Refused(StopReason::Bytes));
+        }
+        if self.rows.is_empty() {
+            let rows = self.limits.entities.min(RESERVED_ROWS);
+            self.rows.reserve(rows);
+            self.bytes.reserve(size.saturating_mul(rows).min(RESERVED_BYTES));
         }
         self.stored_bytes += size;
         let partition_key = match self.partition.piece {

@@ -24,8 +24,8 @@ pub(crate) fn get<R>(
     Ok(live.flatten())
 }
 
-/// Shows the newest entry of the key at or before `at` to `visit`, deletions included: of an
-/// entry that a range tombstone covers, that it is deleted at the tombstone's version.
+/// Shows the newest entry of the key at or before `at` to `visit`, deletions included. A range
+/// tombstone over the key is such an entry too, whether it found anything to delete or not.
 pub(crate) fn get_raw<R>(
     view: &View,
     lookup: &Lookup<'_>,
@@ -56,17 +56,17 @@ pub(crate) fn get_raw<R>(
             return Ok(shown);
         }
     }
-    let deleted = Found { version: cover, kind: Kind::Delete, value: &[] };
-    Ok(visit.take().filter(|_| cover > Version::ZERO).map(|visit| visit(deleted)))
+    let deletion = (cover > Version::ZERO).then_some(deleted_at(cover));
+    Ok(deletion.and_then(|found| visit.take().map(|visit| visit(found))))
 }
 
 /// What a read sees of an entry that tombstones cover up to `cover`.
 pub(super) fn shadowed(found: Found<'_>, cover: Version) -> Found<'_> {
-    if found.version < cover {
-        Found { version: cover, kind: Kind::Delete, value: &[] }
-    } else {
-        found
-    }
+    if found.version < cover { deleted_at(cover) } else { found }
+}
+
+fn deleted_at(version: Version) -> Found<'static> {
+    Found { version, kind: Kind::Delete, value: &[] }
 }
 
 fn spans(file: &TableFile, key: &[u8]) -> bool {

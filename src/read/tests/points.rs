@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::world::{Live, TABLE, World, component, pair, steps, version};
+use super::world::{Live, Step, TABLE, World, component, pair, steps, version};
 use crate::entry::{Found, Kind};
 use crate::key;
 use crate::read::{get, get_raw, multi_get};
 use crate::sst::Lookup;
+use crate::version::Version;
 
 fn live(found: Found<'_>) -> Live {
     assert_eq!(found.kind, Kind::Put);
@@ -51,6 +52,24 @@ proptest! {
         .unwrap();
         for (row_key, found) in row_keys.iter().zip(found) {
             prop_assert_eq!(found.as_ref(), rows.get(&(pk.clone(), row_key.clone())));
+        }
+    }
+}
+
+/// A commit that finds a key deleted answers only once the deletion is durable, so it must learn
+/// the deletion's version, be the entry still there or not.
+#[test]
+fn a_raw_read_shows_which_range_tombstone_deleted_the_key() {
+    let pair = || (b"a".to_vec(), b"b".to_vec());
+    for place in [vec![], vec![Step::Freeze], vec![Step::Flush], vec![Step::Flush, Step::Sink(0)]] {
+        for entry in [Some(Step::Put(pair(), 1)), None] {
+            let mut steps: Vec<Step> = entry.into_iter().chain(place.clone()).collect();
+            steps.push(Step::DeletePartition(b"a".to_vec()));
+            let world = World::new(&steps);
+            let key = key::encode(TABLE, b"a", b"b");
+            let shown = |found: Found<'_>| (found.version.ticks(), found.kind);
+            let raw = get_raw(&world.view, &Lookup::new(&key), Version::MAX, shown).unwrap();
+            assert_eq!(raw, Some((world.newest(), Kind::Delete)), "{steps:?}");
         }
     }
 }

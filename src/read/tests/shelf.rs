@@ -15,8 +15,6 @@ use crate::version::Version;
 use crate::wal::SegmentId;
 
 const DIR: &str = "database";
-/// Keys in a file of a deeper level.
-const KEYS_PER_FILE: usize = 5;
 
 pub(super) struct Shelf {
     disk: Arc<dyn Disk>,
@@ -26,6 +24,9 @@ pub(super) struct Shelf {
     tombstones: Vec<RangeTombstone>,
     flushed: Version,
     next: FileId,
+    pub(super) block_bytes: usize,
+    /// In a file of a deeper level.
+    pub(super) keys_per_file: usize,
 }
 
 impl Shelf {
@@ -41,6 +42,9 @@ impl Shelf {
             tombstones: Vec::new(),
             flushed: Version::ZERO,
             next: FileId::new(1),
+            // Small blocks, so that keys and versions cross them.
+            block_bytes: 64,
+            keys_per_file: 5,
         }
     }
 
@@ -65,7 +69,7 @@ impl Shelf {
             _ => vec![Source::level(young, CacheUse::Pass)],
         };
         sources.push(Source::level(state.level(from.below()), CacheUse::Pass));
-        let written = self.write(sources, KEYS_PER_FILE);
+        let written = self.write(sources, self.keys_per_file);
         self.files.retain(|(level, _)| ![from, from.below()].contains(level));
         self.files.extend(written.into_iter().map(|file| (from.below(), file)));
         self.state()
@@ -86,8 +90,7 @@ impl Shelf {
             self.next = id.next();
             let path = Path::new(DIR).join(sst::file_name(id));
             let file = self.disk.create(&path).unwrap();
-            // Small blocks, so that keys and versions cross them.
-            let options = WriterOptions { compression: None, block_bytes: 64 };
+            let options = WriterOptions { compression: None, block_bytes: self.block_bytes };
             let mut writer = Writer::new(file, path.clone(), id, options).unwrap();
             for _ in 0..keys {
                 let key = merge.key().to_vec();
