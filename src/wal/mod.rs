@@ -14,7 +14,6 @@
 //!   behind all of them, it is what a crash left of a write that nobody was told is durable.
 //!
 //! The room calls env, and the ground floor; what a payload means belongs to its callers.
-#![allow(dead_code)]
 
 mod record;
 mod replay;
@@ -24,8 +23,8 @@ mod segment;
 mod writer;
 
 pub(crate) use record::payload_crc;
-pub(crate) use replay::{Replayed, ReplayedRecord, Torn, replay};
-pub(crate) use segment::{SealedSegment, SegmentId, Segments, is_ours};
+pub(crate) use replay::{Replayed, ReplayedRecord, replay};
+pub(crate) use segment::{SegmentId, Segments, is_ours};
 pub(crate) use writer::{RecordRef, Writer};
 
 /// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,

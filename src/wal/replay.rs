@@ -35,7 +35,7 @@ pub(crate) struct Replayed {
     pub(crate) last_version: Version,
     /// The id for the writer to go on with.
     pub(crate) next_segment_id: SegmentId,
-    /// All segments that exist, oldest first, also those before the first that was replayed.
+    /// All segments that have records, oldest first, and those before the first that was replayed.
     pub(crate) segments: Vec<SealedSegment>,
     pub(crate) records: u64,
     /// Size of the records.
@@ -179,8 +179,8 @@ pub(super) fn walk(
                 }
                 Some(_) => "zeros",
             },
-            Item::Seal { version, .. } if version < walk.last => "a seal before its records",
-            Item::Seal { version, .. } => {
+            Item::Seal { version } if version < walk.last => "a seal before its records",
+            Item::Seal { version } => {
                 walk.last = version;
                 walk.ending = Ending::Sealed;
                 return Ok(walk);
@@ -322,6 +322,12 @@ impl Replay<'_> {
 
     /// All is read: seals what has no seal, repairs what salvage has to.
     fn finish(mut self, first: SegmentId) -> Result<Replayed> {
+        // Segments that were made and never written: the writer makes them anew, with another
+        // salt, so that a database which is only opened and closed gets no more files.
+        let written = self.walks.iter().rposition(Walk::is_written).map_or(0, |at| at + 1);
+        let unwritten = self.walks.split_off(written);
+        let next = unwritten.first().map(|walk| walk.id);
+        let next = next.or_else(|| Some(self.walks.last()?.id.next())).unwrap_or(first);
         let mut torn = None;
         let mut before = Version::ZERO;
         for walk in &self.walks {
@@ -344,7 +350,7 @@ impl Replay<'_> {
         let live = self.walks.iter().map(|walk| SealedSegment { id: walk.id, last: walk.last });
         Ok(Replayed {
             last_version: self.last,
-            next_segment_id: self.walks.last().map_or(first, |walk| walk.id.next()),
+            next_segment_id: next,
             segments: obsolete.chain(live).collect(),
             records: self.walks.iter().map(|walk| walk.records).sum(),
             bytes: self.walks.iter().map(|walk| walk.bytes).sum(),
@@ -372,7 +378,9 @@ fn seal(scan: &mut Scan, walk: &Walk) -> Result<()> {
     bytes.extend(TERMINATOR);
     let written = scan.file.write_at(&bytes, walk.end);
     written.map_err(|e| Error::io("write to", &scan.path, e))?;
-    sync(scan)
+    sync(scan)?;
+    let end = walk.end + bytes.len() as u64;
+    scan.file.set_len(end).map_err(|e| Error::io("set the length of", &scan.path, e))
 }
 
 /// The seal of a segment that is synced up to there.

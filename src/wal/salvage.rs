@@ -52,7 +52,7 @@ impl Repairs {
         match Scan::open(disk, dir, id, Vec::new()) {
             Ok(mut scan) => {
                 walk(&mut scan, Recovery::Salvage, last, &mut |record| {
-                    copy.push(Kind::Batch, record.version, record.payload)
+                    copy.push_batch(record.version, record.payload)
                 })?;
             }
             Err(Error::Corruption(_)) => {}
@@ -123,18 +123,18 @@ impl<'a> Copy<'a> {
         Ok(Self { file, path, header, written: 0, buffer, last })
     }
 
-    fn push(&mut self, kind: Kind, version: Version, payload: &[u8]) -> Result<()> {
+    fn push_batch(&mut self, version: Version, payload: &[u8]) -> Result<()> {
         let header = Header {
             payload_len: payload.len() as u32,
             payload_crc: payload_crc(payload),
-            kind,
+            kind: Kind::Batch,
             version,
             durable_end: segment::HEADER_BYTES as u64,
         };
-        self.push_with(header, payload)
+        self.push(header, payload)
     }
 
-    fn push_with(&mut self, header: Header, payload: &[u8]) -> Result<()> {
+    fn push(&mut self, header: Header, payload: &[u8]) -> Result<()> {
         let offset = self.written + self.buffer.len() as u64;
         let place = Place { segment: self.header.id, salt: self.header.salt, offset };
         push_record(&mut self.buffer, header, place, payload);
@@ -153,7 +153,7 @@ impl<'a> Copy<'a> {
     fn finish(mut self) -> Result<()> {
         self.write()?;
         let end = self.written;
-        self.push_with(seal_header(self.last, end), &[])?;
+        self.push(seal_header(self.last, end), &[])?;
         self.buffer.resize(self.buffer.len() + HEADER_BYTES, 0);
         self.write()?;
         self.file.sync().map_err(|e| Error::io("sync", self.path, e))

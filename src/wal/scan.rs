@@ -36,8 +36,6 @@ pub(super) enum Item<'a> {
     },
     Seal {
         version: Version,
-        durable_end: u64,
-        next: u64,
     },
     /// The terminator, or the end of the file.
     End,
@@ -99,7 +97,7 @@ impl Scan {
         let Header { version, durable_end, .. } = header;
         Ok(match header.kind {
             Kind::Batch => Item::Batch { version, durable_end, payload, next },
-            Kind::Seal => Item::Seal { version, durable_end, next },
+            Kind::Seal => Item::Seal { version },
         })
     }
 

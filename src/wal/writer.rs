@@ -98,11 +98,6 @@ impl Writer {
         self.end > self.segments.segment_bytes() / 2 && !self.segments.is_prepared()
     }
 
-    /// The version of the last record appended.
-    pub(crate) fn last(&self) -> Version {
-        self.last
-    }
-
     /// Appends a group of records with ascending versions, in one write unless it is large or
     /// comes to the end of a segment. Durable after [`sync`](Self::sync).
     ///
@@ -133,16 +128,21 @@ impl Writer {
         self.remember_failure(outcome)
     }
 
-    /// Ends the log in good order: the next opening finds nothing to trim. Nothing can be
-    /// appended any more.
+    /// Ends the log in good order: the next opening finds nothing to trim, and the file is no
+    /// longer than its records. Nothing can be appended any more.
     ///
     /// # Errors
     /// As for [`sync`](Self::sync).
     pub(crate) fn close(&mut self) -> Result<()> {
         self.check_usable()?;
-        let outcome = self.seal();
         self.failed = Some(Arc::from("the log is closed"));
-        outcome
+        // A segment without records is left to the next opening, which begins with it.
+        if self.end == segment::HEADER_BYTES as u64 {
+            return Ok(());
+        }
+        self.seal()?;
+        let cut = self.active.file.set_len(self.end);
+        cut.map_err(|e| Error::io("set the length of", &self.active.path, e))
     }
 
     fn check_usable(&self) -> Result<()> {
