@@ -5,8 +5,6 @@
 //! virtual call and no allocation per entry. This room calls memtable and entry; the files of a
 //! level it knows by what it needs of them, [`SortedFile`].
 
-#![allow(dead_code)]
-
 mod level;
 mod source;
 #[cfg(test)]

@@ -5,8 +5,6 @@
 //! newer than the entry covers it. A read takes no lock and keeps nobody waiting. This room calls
 //! levels, merge, sst, memtable and what is below.
 
-#![allow(dead_code, unused_imports)]
-
 mod builder;
 mod estimate;
 mod limits;
@@ -28,7 +26,7 @@ pub(crate) use multi::multi_get;
 pub(crate) use page::PageData;
 pub use page::{RowRef, StopReason};
 pub(crate) use point::{get, get_raw};
-pub(crate) use range::{Direction, KeyBounds, ScanRange};
+pub(crate) use range::{Direction, ScanRange};
 
 use crate::entry::Cursor;
 use crate::env::Clock;

@@ -95,14 +95,6 @@ impl PageData {
         self.rows.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<RowRef<'_>> {
-        self.rows.get(index).map(|slot| self.row(slot))
-    }
-
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
         self.rows.iter().map(|slot| self.row(slot))
     }

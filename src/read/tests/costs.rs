@@ -5,9 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::world::{Step, TABLE, TickingClock, World, version};
-use crate::read::{
-    Direction, KeyBounds, PageData, ScanHooks, ScanLimits, ScanRange, StopReason, scan,
-};
+use crate::read::range::KeyBounds;
+use crate::read::{Direction, PageData, ScanHooks, ScanLimits, ScanRange, StopReason, scan};
 
 pub(super) const PARTITIONS: u64 = 50;
 pub(super) const ROWS: u64 = 40;
@@ -116,7 +115,7 @@ fn a_deadline_ends_a_page_which_made_progress() {
     let limits = ScanLimits { deadline: Some(Duration::ZERO), ..ScanLimits::default() };
     let page = page(&world, all(), Direction::Forward, &limits, None);
     assert_eq!(page.stop, StopReason::Deadline);
-    assert!(!page.is_empty() && page.len() <= 100);
+    assert!((1..=100).contains(&page.len()));
     let last = page.rows().last().unwrap();
     let next = page.next.as_ref().unwrap();
     assert!((last.partition_key, last.row_key) < (&next.0, &next.1));

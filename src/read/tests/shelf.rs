@@ -103,7 +103,7 @@ impl Shelf {
                 }
             }
             let meta = writer.finish().unwrap();
-            let mode = if id.get() % 2 == 0 { ReadMode::Mmap } else { ReadMode::Pread };
+            let mode = if id.get().is_multiple_of(2) { ReadMode::Mmap } else { ReadMode::Pread };
             let cache = Arc::clone(&self.cache);
             let reader = Reader::open(&*self.disk, &path, &meta, cache, mode).unwrap();
             let janitor = Arc::clone(&self.janitor);
