@@ -119,7 +119,7 @@ impl Pipeline {
         });
         let segments = Arc::clone(&pipeline.segments);
         let release = move |flushed: Flushed| {
-            report_segments(segments.remove_obsolete(flushed.version));
+            report_segments(segments.remove_before(flushed.log_start));
         };
         pipeline.tree.set_on_flushed(Box::new(release));
         pipeline

@@ -282,11 +282,12 @@ impl Segments {
         files.sealed.iter().find(|sealed| sealed.last > flushed).map_or(files.active, |s| s.id)
     }
 
-    /// Lets go of segments whose commits all are in table files: `flushed` and
-    /// [`first_needed`](Self::first_needed) for it must be durable in the manifest.
-    pub(crate) fn remove_obsolete(&self, flushed: Version) -> Result<()> {
+    /// Lets go of segments before `first`, which must be durable in the manifest as the
+    /// [first needed](Self::first_needed). Others stay even if all in them is in table files by
+    /// now: a segment that ended since then may be the very one that the manifest names.
+    pub(crate) fn remove_before(&self, first: SegmentId) -> Result<()> {
         let mut files = self.files.lock();
-        let count = files.sealed.partition_point(|sealed| sealed.last <= flushed);
+        let count = files.sealed.partition_point(|sealed| sealed.id < first);
         let obsolete: Vec<_> = files.sealed.drain(..count).collect();
         drop(files);
         // One that cannot be removed does not keep the others; the next opening lists it again.

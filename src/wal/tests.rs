@@ -182,7 +182,7 @@ fn obsolete_segments_are_recycled_and_their_older_records_are_stale() {
             if round % 4 == 3 {
                 flushed = round * 3 - 1;
                 first = segments.first_needed(Version::from_ticks(flushed));
-                segments.remove_obsolete(Version::from_ticks(flushed)).unwrap();
+                segments.remove_before(first).unwrap();
                 assert!(env.list(dir()).len() <= 7, "{:?}", env.list(dir()));
             }
         }
@@ -195,7 +195,8 @@ fn obsolete_segments_are_recycled_and_their_older_records_are_stale() {
         assert_eq!(replayed.torn, None, "an older life's records are no torn tail");
         let removed = Version::from_ticks(last);
         let mut writer = go_on(&env, replayed).unwrap();
-        writer.segments().remove_obsolete(removed).unwrap();
+        let segments = writer.segments();
+        segments.remove_before(segments.first_needed(removed)).unwrap();
         append(&mut writer, &records(last + 1, &[5])).unwrap();
         assert!(env.list(dir()).len() <= 3, "the active one and two spares");
     }
@@ -590,7 +591,7 @@ impl Model {
                     self.first = segments.first_needed(Version::from_ticks(*version));
                     self.appended.drain(..count);
                     self.synced -= count;
-                    segments.remove_obsolete(Version::from_ticks(self.flushed))?;
+                    segments.remove_before(self.first)?;
                 }
             }
         }
