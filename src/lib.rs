@@ -91,6 +91,7 @@ pub use version::Version;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::commit::fuzz_payload;
     pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
     pub use crate::wal::fuzz_replay;

@@ -36,4 +36,4 @@ pub(crate) fn check_limit(what: Limit, size: usize, limit: usize) -> Result<()> 
 }
 
 #[cfg(fuzzing)]
-pub(crate) use payload::fuzz_payload;
+pub use payload::fuzz_payload;

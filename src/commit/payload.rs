@@ -148,7 +148,7 @@ pub(crate) enum Origin {
 
 /// Decodes arbitrary bytes as a payload.
 #[cfg(fuzzing)]
-pub(crate) fn fuzz_payload(data: &[u8]) {
+pub fn fuzz_payload(data: &[u8]) {
     let memtable = Memtable::new();
     if apply(data, Origin::Log, Version::from_ticks(1), &memtable).is_err() {
         assert!(memtable.is_empty(), "a damaged payload changes nothing");
