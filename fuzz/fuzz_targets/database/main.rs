@@ -9,7 +9,7 @@
 mod model;
 mod world;
 
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
 use model::Write;
@@ -29,13 +29,22 @@ enum Step {
     Flush,
     Compact,
     RunJobs(u8),
-    Wait { milliseconds: u16 },
+    Wait {
+        milliseconds: u16,
+    },
     SetClockBack,
     CloseAndOpen,
     Crash(Crash),
     /// Power goes after that many more changes of the disk.
-    PowerCut { after: u8, crash: Crash },
-    DiskError { error: DiskError, after: u8, crash: Crash },
+    PowerCut {
+        after: u8,
+        crash: Crash,
+    },
+    DiskError {
+        error: DiskError,
+        after: u8,
+        crash: Crash,
+    },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -58,20 +67,23 @@ enum DiskError {
     SyncDir,
 }
 
-#[derive(Arbitrary, Debug)]
-struct Story {
-    seed: u64,
-    mapped: bool,
-    compressed: bool,
-    steps: Vec<Step>,
-}
-
 /// Longer stories find nothing that shorter ones do not, and take longer to run.
-const STEPS: usize = 200;
+const STEPS: usize = 300;
 
-fuzz_target!(|story: Story| {
-    let mut world = World::new(story.seed, story.mapped, story.compressed);
-    for step in story.steps.into_iter().take(STEPS) {
+fuzz_target!(|data: &[u8]| {
+    // Steps are read until the bytes end, so that longer inputs are longer stories.
+    let mut input = Unstructured::new(data);
+    let (Ok(seed), Ok(mapped), Ok(compressed)) =
+        (input.arbitrary(), input.arbitrary(), input.arbitrary())
+    else {
+        return;
+    };
+    let mut world = World::new(seed, mapped, compressed);
+    for _ in 0..STEPS {
+        if input.is_empty() {
+            break;
+        }
+        let Ok(step) = input.arbitrary() else { break };
         world.step(step);
     }
     world.step(Step::Crash(Crash::Torn));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arbitrary::Arbitrary;
+use arbitrary::{Arbitrary, Unstructured};
 use tablestone::{Batch, Precondition, Version};
 
 /// Tables by number.
@@ -88,19 +88,46 @@ pub(crate) enum Write {
     Batch {
         table: TableNumber,
         partition_key: PartitionKey,
+        #[arbitrary(with = several)]
         operations: Vec<(RowKey, Condition, Action)>,
     },
-    Import { table: TableNumber, rows: Vec<(PartitionKey, RowKey, Value)> },
-    DeletePartition { table: TableNumber, partition_key: PartitionKey },
-    DeleteRange { table: TableNumber, partition_key: PartitionKey, from: RowKey, to: RowKey },
-    Create { table: TableNumber },
-    Drop { table: TableNumber },
+    Import {
+        table: TableNumber,
+        #[arbitrary(with = several)]
+        rows: Vec<(PartitionKey, RowKey, Value)>,
+    },
+    DeletePartition {
+        table: TableNumber,
+        partition_key: PartitionKey,
+    },
+    DeleteRange {
+        table: TableNumber,
+        partition_key: PartitionKey,
+        from: RowKey,
+        to: RowKey,
+    },
+    Create {
+        table: TableNumber,
+    },
+    Drop {
+        table: TableNumber,
+    },
 }
 
 /// Most operations in a batch, and rows in an import.
 const OPERATIONS: usize = 20;
 
+fn several<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> arbitrary::Result<Vec<T>> {
+    let count = input.int_in_range(0..=OPERATIONS)?;
+    (0..count).map(|_| input.arbitrary()).collect()
+}
+
 impl Write {
+    /// Makes the table without which little can happen.
+    pub(crate) fn first_table() -> Self {
+        Self::Create { table: TableNumber(0) }
+    }
+
     pub(crate) fn table(&self) -> usize {
         match self {
             Self::Batch { table, .. }
@@ -112,16 +139,11 @@ impl Write {
         }
     }
 
-    /// Leaves each RowKey of a batch once, and not too many of them.
+    /// Leaves each RowKey of a batch once.
     pub(crate) fn tidy(&mut self) {
-        match self {
-            Self::Batch { operations, .. } => {
-                let mut seen = std::collections::HashSet::new();
-                operations.retain(|(row_key, ..)| seen.insert(row_key.bytes()));
-                operations.truncate(OPERATIONS);
-            }
-            Self::Import { rows, .. } => rows.truncate(OPERATIONS),
-            _ => {}
+        if let Self::Batch { operations, .. } = self {
+            let mut seen = std::collections::HashSet::new();
+            operations.retain(|(row_key, ..)| seen.insert(row_key.bytes()));
         }
     }
 
@@ -233,9 +255,7 @@ pub(crate) fn batch(
         };
         match action {
             Action::Put(value) => batch.put(row_key, precondition, value.bytes(stamp)),
-            Action::Merge => {
-                batch.merge(row_key, precondition, move |old| Ok(merged(old, stamp)))
-            }
+            Action::Merge => batch.merge(row_key, precondition, move |old| Ok(merged(old, stamp))),
             Action::Delete => batch.delete(row_key, precondition),
         };
     }

@@ -91,6 +91,7 @@ impl World {
             doom: None,
         };
         world.open();
+        world.step(Step::Write(Write::first_table()));
         world
     }
 
@@ -164,13 +165,12 @@ impl World {
             Ok(database) => database,
             Err(error) => panic!("does not open: {error:?}; files {:?}", self.files()),
         };
-        let tables = std::array::from_fn(|number| {
-            match database.table(&TableNumber::name(number)) {
+        let tables =
+            std::array::from_fn(|number| match database.table(&TableNumber::name(number)) {
                 Ok(table) => Some(table),
                 Err(Error::TableNotFound(_)) => None,
                 Err(error) => panic!("cannot look up a table: {error:?}"),
-            }
-        });
+            });
         let open = Open {
             database,
             tables,
@@ -188,7 +188,8 @@ impl World {
 
     /// Finds which of the possible states was recovered; the newest that fits.
     fn recognise(&mut self) {
-        let found: Vec<_> = self.handles().tables.iter().map(|t| t.as_ref().map(contents)).collect();
+        let found: Vec<_> =
+            self.handles().tables.iter().map(|t| t.as_ref().map(contents)).collect();
         let fits = |state: &Model| {
             state.iter().zip(&found).all(|(wanted, found)| match (wanted, found) {
                 (None, None) => true,
@@ -441,7 +442,8 @@ impl World {
             wanted.push(expected);
         }
         let found = view.get_many(partition_key, &row_keys)?;
-        let found: Vec<_> = found.into_iter().map(|row| row.map(|r| (r.version, r.value))).collect();
+        let found: Vec<_> =
+            found.into_iter().map(|row| row.map(|r| (r.version, r.value))).collect();
         assert_eq!(found, wanted, "{partition_key:?}");
         let points = view.split_points(4)?;
         assert!(points.is_sorted(), "{points:?}");
@@ -525,10 +527,8 @@ fn read_pages(view: &TableView, scan: &Scan) -> Result<Vec<(Key, Version, Vec<u8
 }
 
 fn wanted(rows: &Rows, scan: &Scan) -> Vec<(Key, Stamp, Vec<u8>)> {
-    let partitions = (
-        scan.partitions.0.map(PartitionKey::bytes),
-        scan.partitions.1.map(PartitionKey::bytes),
-    );
+    let partitions =
+        (scan.partitions.0.map(PartitionKey::bytes), scan.partitions.1.map(PartitionKey::bytes));
     let row_keys = (scan.rows.0.map(RowKey::bytes), scan.rows.1.map(RowKey::bytes));
     let mut wanted: Vec<_> = rows
         .iter()
