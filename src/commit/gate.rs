@@ -68,6 +68,7 @@ impl Gate {
         if waited >= timeout {
             return Err(Error::Busy { waited, reason });
         }
+        pipeline.relieve();
         Ok(Step::Wait((timeout - waited).min(LOOK_AGAIN)))
     }
 

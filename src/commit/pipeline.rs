@@ -417,6 +417,14 @@ impl Pipeline {
         self.wait(last)
     }
 
+    /// Publishes what is queued, in the background: memtables are flushed once all they hold is
+    /// published, and it may be that nobody waits for those commits.
+    pub(super) fn relieve(&self) {
+        if !self.sequencer.is_empty() {
+            self.drive_in_background();
+        }
+    }
+
     /// Writes what is queued, seals the log, and refuses writes from here on.
     pub(crate) fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {

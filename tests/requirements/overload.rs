@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, RealEnv};
-use tablestone::{Error, Table};
+use tablestone::{Database, Error, Options, Table};
 
 use crate::support::task::block_on;
 use crate::support::{TestDb, all_rows, options};
@@ -159,4 +159,19 @@ fn r_e24_back_pressure_keeps_memory_within_its_budget() {
         }
     });
     assert_eq!(all_rows(&t).len(), 2400);
+}
+
+/// Nobody drives the log for the commits before: whoever waits to get in must.
+#[test]
+fn r_e24_commits_that_nobody_waits_for_do_not_keep_the_last_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default().memory_budget(64 << 10);
+    let table = Database::open(dir.path(), options).unwrap().create_table("t").wait().unwrap();
+    // Each is more than all memtables may hold.
+    let mut sent: Vec<_> =
+        (0..10).map(|row| table.insert("p", format!("{row}"), vec![1; 100_000])).collect();
+    sent.pop().unwrap().wait().unwrap();
+    for commit in sent {
+        commit.wait().unwrap();
+    }
 }
