@@ -29,8 +29,13 @@ impl BenchKey {
 }
 
 /// A memtable.
-#[derive(Default)]
 pub struct BenchMemtable(Memtable);
+
+impl Default for BenchMemtable {
+    fn default() -> Self {
+        Self(Memtable::with_budget(64 << 20))
+    }
+}
 
 impl BenchMemtable {
     /// Inserts a value.

@@ -15,6 +15,7 @@ mod arena;
 pub(crate) mod bench;
 mod cursor;
 mod dense;
+mod filter;
 mod inner;
 mod leaf;
 mod link;
@@ -32,14 +33,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::cursor::MemtableCursor;
+use self::filter::Filter;
 use self::leaf::NewRecord;
 use self::tree::Tree;
 use crate::entry::{Found, Kind};
+use crate::key;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
 
 /// Keys up to this length are put together on the stack.
 const KEY_ON_STACK_BYTES: usize = 128;
+/// A memtable of short keys and values has an entry for every 120 bytes or more, so a filter of
+/// this part of its budget has two bytes or so for each.
+const BYTES_PER_FILTER_BYTE: usize = 64;
+const SMALL_BUDGET_BYTES: usize = 1 << 20;
 
 impl Default for Memtable {
     fn default() -> Self {
@@ -50,15 +57,24 @@ impl Default for Memtable {
 /// An ordered set of entries that many threads insert into and read at once.
 pub(crate) struct Memtable {
     tree: Tree,
+    filter: Filter,
     /// Set before the first range tombstone is: most memtables never have one.
     any_range_tombstone: AtomicBool,
     range_tombstones: ArcSwap<RangeTombstones>,
 }
 
 impl Memtable {
+    /// A memtable of any size; one that is known to grow large is better made with
+    /// [`with_budget`](Self::with_budget).
     pub(crate) fn new() -> Self {
+        Self::with_budget(SMALL_BUDGET_BYTES)
+    }
+
+    /// A memtable that is meant to be frozen when it has about `bytes` bytes.
+    pub(crate) fn with_budget(bytes: usize) -> Self {
         Self {
             tree: Tree::new(),
+            filter: Filter::new(bytes / BYTES_PER_FILTER_BYTE),
             any_range_tombstone: AtomicBool::new(false),
             range_tombstones: ArcSwap::default(),
         }
@@ -82,14 +98,27 @@ impl Memtable {
                 let (start, end) = key.split_at_mut(prefix.len());
                 start.copy_from_slice(prefix);
                 end.copy_from_slice(suffix);
-                self.tree.insert(key, new);
+                self.insert_whole(key, new);
             }
-            None => self.tree.insert(&[prefix, suffix].concat(), new),
+            None => self.insert_whole(&[prefix, suffix].concat(), new),
         }
+    }
+
+    fn insert_whole(&self, key: &[u8], new: NewRecord<'_>) {
+        self.filter.add(key::hash(key));
+        self.tree.insert(key, new);
     }
 
     /// The newest entry of `key` at or before `at`.
     pub(crate) fn get(&self, key: &[u8], at: Version) -> Option<Found<'_>> {
+        self.get_hashed(key, key::hash(key), at)
+    }
+
+    /// As [`get`](Self::get), for who has the key's [`hash`](key::hash) already.
+    pub(crate) fn get_hashed(&self, key: &[u8], hash: u64, at: Version) -> Option<Found<'_>> {
+        if !self.filter.may_contain(hash) {
+            return None;
+        }
         Some(self.tree.get(key)?.newest_at(at)?.found())
     }
 
