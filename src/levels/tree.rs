@@ -121,7 +121,7 @@ impl Tree {
             zstd,
             read_mode: options.read_mode,
             compaction_threads: options.background_threads,
-            views: Views::new(Arc::new(found.levels)),
+            views: Views::new(Arc::new(found.levels), options.sizing().memtable_bytes),
             snapshots,
             janitor: found.janitor,
             next_file: AtomicU64::new(found.next_file.get()),

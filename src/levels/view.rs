@@ -57,16 +57,19 @@ pub(crate) struct Views {
     /// That of a view put in place, or one less while it is being put there.
     generation: AtomicU64,
     swap: Mutex<()>,
+    /// What a memtable is made for.
+    memtable_bytes: usize,
 }
 
 impl Views {
-    pub(crate) fn new(levels: Arc<LevelState>) -> Self {
-        let active = Arc::new(Memtable::new());
+    pub(crate) fn new(levels: Arc<LevelState>, memtable_bytes: usize) -> Self {
+        let active = Arc::new(Memtable::with_budget(memtable_bytes));
         let view = View { generation: 0, active, frozen: Vec::new(), levels };
         Self {
             current: ArcSwap::from_pointee(view),
             generation: AtomicU64::new(0),
             swap: Mutex::new(()),
+            memtable_bytes,
         }
     }
 
@@ -92,7 +95,7 @@ impl Views {
     /// Replaces the active memtable and queues the old one for its flush. The caller holds the
     /// lock under which versions are assigned. Says whether there was anything to freeze.
     pub(crate) fn freeze(&self, last: Version, log_start: SegmentId) -> bool {
-        let fresh = Arc::new(Memtable::new());
+        let fresh = Arc::new(Memtable::with_budget(self.memtable_bytes));
         self.replace(|view| {
             if view.active.is_empty() && !view.active.has_range_tombstones() {
                 return None;

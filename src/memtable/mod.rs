@@ -128,7 +128,7 @@ impl Memtable {
         MemtableCursor::new(&self.tree)
     }
 
-    /// Memory in use for entries, in bytes.
+    /// Memory in use for entries, in bytes; the filter, a 64th of the budget, is not counted.
     pub(crate) fn bytes(&self) -> usize {
         self.tree.bytes()
     }

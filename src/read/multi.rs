@@ -74,7 +74,7 @@ impl<V: FnMut(usize, Found<'_>)> Missing<V> {
 
     fn ask_memtable(&mut self, memtable: &Memtable) {
         let Self { keys, at, visit, .. } = self;
-        keys.retain(|key| match memtable.get(&key.bytes, *at) {
+        keys.retain(|key| match memtable.get_hashed(&key.bytes, key.hash, *at) {
             Some(found) => {
                 show(key, found, visit);
                 false

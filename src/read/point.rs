@@ -34,11 +34,11 @@ pub(crate) fn get_raw<R>(
 ) -> Result<Option<R>> {
     let cover = covering(view, lookup.key, at);
     let visit = |found: Found<'_>| visit(shadowed(found, cover));
-    if let Some(found) = view.active.get(lookup.key, at) {
+    if let Some(found) = view.active.get_hashed(lookup.key, lookup.key_hash, at) {
         return Ok(Some(visit(found)));
     }
     for frozen in &view.frozen {
-        if let Some(found) = frozen.memtable.get(lookup.key, at) {
+        if let Some(found) = frozen.memtable.get_hashed(lookup.key, lookup.key_hash, at) {
             return Ok(Some(visit(found)));
         }
     }

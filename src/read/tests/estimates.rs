@@ -34,7 +34,7 @@ fn split_points_cut_a_table_into_equal_parts() {
             let wanted = part * PARTITIONS / 5;
             assert!(partition.abs_diff(wanted) <= PARTITIONS / 10, "{partition} for {wanted}");
         }
-        assert_eq!(split_points(&view, TABLE, 1).unwrap(), [[]; 0]);
+        assert!(split_points(&view, TABLE, 1).unwrap().is_empty());
         let most = split_points(&view, TABLE, 10_000).unwrap();
         assert!(most.is_sorted_by(|a, b| a < b));
         assert!(most.len() as u64 <= 2 * PARTITIONS);
