@@ -101,19 +101,6 @@ impl RangeTombstones {
         *start < *end && self.fragments.get(first).is_some_and(|f| *f.start < *end)
     }
 
-    /// Whether one tombstone with `newer_than < version <= at` covers all of [first, last].
-    pub(crate) fn covers_all(
-        &self,
-        first: &[u8],
-        last: &[u8],
-        newer_than: Version,
-        at: Version,
-    ) -> bool {
-        self.all.iter().any(|t| {
-            *t.start <= *first && *last < *t.end && t.version > newer_than && t.version <= at
-        })
-    }
-
     fn find(&self, key: &[u8]) -> Option<&Fragment> {
         let after = self.fragments.partition_point(|f| *f.start <= *key);
         let fragment = self.fragments.get(after.checked_sub(1)?)?;

@@ -25,7 +25,7 @@ use super::snapshots::Horizon;
 use super::state::{Level, LevelState, is_pending, overlapping};
 use crate::options::Sizing;
 use crate::sst::FileId;
-use crate::version::Version;
+use crate::tombstone::RangeTombstone;
 
 /// So many files in level 0 are compacted into level 1: every read looks into each of them.
 pub(super) const LEVEL_0_TRIGGER: usize = 4;
@@ -141,19 +141,22 @@ impl Picker<'_> {
         free.then_some(inputs)
     }
 
+    /// Range tombstones that nobody looks behind.
+    fn final_tombstones(&self) -> impl Iterator<Item = &RangeTombstone> {
+        let bound = gc::bound(self.horizon, self.state.flushed);
+        self.state.range_tombstones.iter().filter(move |t| t.version <= bound)
+    }
+
     /// Files whose every entry a range tombstone deletes, for every reader there is.
     fn covered(&self) -> Option<Task> {
-        let bound = gc::bound(self.horizon, self.state.flushed);
-        if self.state.range_tombstones.iter().all(|t| t.version > bound) {
-            return None;
+        let mut files: Vec<(Level, Arc<TableFile>)> = Vec::new();
+        for tombstone in self.final_tombstones() {
+            let near = self.state.near(tombstone);
+            let covered = near.filter(|(_, file)| covers(tombstone, file) && self.is_free(file));
+            files.extend(covered.map(|(level, file)| (level, Arc::clone(file))));
         }
-        let is_covered = |file: &TableFile| {
-            let meta = &file.meta;
-            let tombstones = &self.state.range_tombstones;
-            tombstones.covers_all(&meta.smallest, &meta.largest, meta.max_version, bound)
-        };
-        let files = self.state.files().filter(|(_, file)| is_covered(file) && self.is_free(file));
-        let files: Vec<_> = files.map(|(level, file)| (level, Arc::clone(file))).collect();
+        files.sort_by_key(|(_, file)| file.id());
+        files.dedup_by_key(|(_, file)| file.id());
         (!files.is_empty()).then_some(Task::Drop(files))
     }
 
@@ -240,11 +243,16 @@ impl Picker<'_> {
 
     /// A file that holds much in vain, with every level within its target.
     fn reclaim(&self) -> Option<Task> {
-        let bound = gc::bound(self.horizon, self.state.flushed);
-        let files = || self.state.files().filter(|(_, file)| self.is_free(file));
-        files()
-            .find_map(|(level, file)| self.reclaim_garbage(level, file))
-            .or_else(|| files().find_map(|(level, file)| self.reclaim_covered(level, file, bound)))
+        let mut files = self.state.files().filter(|(_, file)| self.is_free(file));
+        let garbage = files.find_map(|(level, file)| self.reclaim_garbage(level, file));
+        garbage.or_else(|| {
+            self.final_tombstones().find_map(|tombstone| {
+                let mut near = self.state.near(tombstone);
+                near.find_map(|(level, file)| {
+                    is_pending(file, tombstone).then(|| self.in_place(level, file)).flatten()
+                })
+            })
+        })
     }
 
     fn reclaim_garbage(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
@@ -264,12 +272,6 @@ impl Picker<'_> {
         }
     }
 
-    fn reclaim_covered(&self, level: Level, file: &Arc<TableFile>, bound: Version) -> Option<Task> {
-        let mut tombstones = self.state.range_tombstones.iter();
-        let pending = tombstones.any(|t| t.version <= bound && is_pending(file, t));
-        pending.then(|| self.in_place(level, file)).flatten()
-    }
-
     fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         let files = vec![(level, vec![Arc::clone(file)])];
         self.free(Inputs { files, output: level }).map(Task::Rewrite)
@@ -281,6 +283,14 @@ fn is_garbage(file: &TableFile) -> bool {
     let meta = &file.meta;
     let garbage = meta.tombstones + (meta.entries - meta.keys);
     garbage.saturating_mul(GARBAGE_SHARE) >= meta.entries
+}
+
+/// Whether a range tombstone deletes all there is in a file.
+fn covers(tombstone: &RangeTombstone, file: &TableFile) -> bool {
+    let meta = &file.meta;
+    *tombstone.start <= *meta.smallest
+        && *meta.largest < *tombstone.end
+        && meta.max_version < tombstone.version
 }
 
 /// Bytes to rewrite for each byte that leaves the level; a tombstone counts as leaving twice more.

@@ -148,11 +148,20 @@ impl LevelState {
     /// Whether a file may hold entries that this range tombstone deletes. The memtables hold
     /// none: a range tombstone is in the state only once all older commits are in table files.
     fn needs(&self, tombstone: &RangeTombstone) -> bool {
-        let pending = |f: &Arc<TableFile>| is_pending(f, tombstone);
-        Level::all().any(|level| match level {
-            Level::ZERO => self.level(level).iter().any(pending),
-            // The last key is exclusive; one file more than needed is looked at.
-            _ => self.overlapping(level, &tombstone.start, &tombstone.end).iter().any(pending),
+        self.near(tombstone).any(|(_, file)| is_pending(file, tombstone))
+    }
+
+    /// All files that a range tombstone touches, and perhaps some that it does not.
+    pub(crate) fn near(
+        &self,
+        tombstone: &RangeTombstone,
+    ) -> impl Iterator<Item = (Level, &Arc<TableFile>)> {
+        Level::all().flat_map(|level| {
+            let files = match level {
+                Level::ZERO => self.level(level),
+                _ => self.overlapping(level, &tombstone.start, &tombstone.end),
+            };
+            files.iter().map(move |file| (level, file))
         })
     }
 

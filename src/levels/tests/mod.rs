@@ -3,6 +3,7 @@
 mod background;
 mod crash;
 mod manifest;
+mod model;
 mod threads;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,105 @@
+//! Any sequence of writes, background steps, snapshots, compactions and crashes against the model.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::env::CrashStyle;
+
+const KEYS: u64 = 120;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many writes, from a seed.
+    Write(u64, u64),
+    Freeze,
+    /// Runs so many background jobs.
+    Jobs(usize),
+    Snapshot,
+    Release(usize),
+    CompactAll,
+    Reopen,
+    Crash(CrashStyle),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let style = prop_oneof![
+        Just(CrashStyle::LoseUnsynced),
+        Just(CrashStyle::KeepAll),
+        Just(CrashStyle::Torn)
+    ];
+    prop_oneof![
+        8 => (any::<u64>(), 1u64..200).prop_map(|(seed, count)| Step::Write(seed, count)),
+        2 => Just(Step::Freeze),
+        6 => (0usize..12).prop_map(Step::Jobs),
+        2 => Just(Step::Snapshot),
+        2 => any::<usize>().prop_map(Step::Release),
+        1 => Just(Step::CompactAll),
+        1 => Just(Step::Reopen),
+        1 => style.prop_map(Step::Crash),
+    ]
+}
+
+fn write(world: &mut World, seed: u64, count: u64) {
+    let mut dice = Dice(seed);
+    for _ in 0..count {
+        let n = dice.roll(KEYS);
+        world.write(match dice.roll(30) {
+            0 => Op::DeleteRange(key(n), key(n + dice.roll(40))),
+            1..8 => Op::Delete(key(n)),
+            _ => Op::Put(key(n), vec![n as u8; dice.roll(200) as usize]),
+        });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// R-E08, R-E10, R-E11: what is read is what was written, now and at every live snapshot.
+    #[test]
+    fn any_history_reads_as_the_model(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut world = World::new(steps.len() as u64);
+        let mut snapshots: Vec<Version> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Write(seed, count) => write(&mut world, seed, count),
+                Step::Freeze => {
+                    world.freeze();
+                    world.tree.on_published();
+                }
+                Step::Jobs(count) => drop((0..count).find(|_| !world.env.step())),
+                Step::Snapshot => snapshots.push(world.tree.register_snapshot()),
+                Step::Release(index) if !snapshots.is_empty() => {
+                    let version = snapshots.swap_remove(index % snapshots.len());
+                    world.tree.release_snapshot(version);
+                }
+                Step::Release(_) => {}
+                Step::CompactAll => world.tree.compact_all().unwrap(),
+                Step::Reopen => {
+                    snapshots.clear();
+                    world.reopen().unwrap();
+                }
+                Step::Crash(style) => {
+                    snapshots.clear();
+                    world.env.crash(style);
+                    world.reopen().unwrap();
+                }
+            }
+            world.check();
+            snapshots.iter().for_each(|at| world.check_at(at.ticks() as usize));
+        }
+        for version in snapshots {
+            world.tree.release_snapshot(version);
+        }
+        world.flush();
+        world.env.run_all();
+        world.check();
+        world.tree.verify().unwrap();
+        prop_assert_eq!(world.tree.stats().range_tombstones, 0, "all are applied in the end");
+        prop_assert_eq!(world.tree.last_background_error(), None);
+        prop_assert_eq!(world.table_files(), world.levels().files().count());
+        let entries = |levels: &LevelState| -> u64 { levels.files().map(|(_, f)| f.meta.entries).sum() };
+        world.tree.compact_all().unwrap();
+        let rows = world.model(world.log.len()).len() as u64;
+        prop_assert_eq!(entries(&world.levels()), rows, "nothing is stored in vain");
+    }
+}
