@@ -38,7 +38,12 @@ impl Gate {
         let since = pipeline.clock().monotonic();
         let not_before = match told {
             Admission::Wait(delay) => Some(since + *delay),
-            Admission::Go | Admission::Blocked(_) => None,
+            Admission::Go => None,
+            Admission::Blocked(_) => {
+                // The time that the caller takes before it waits counts: nothing may idle in it.
+                pipeline.relieve();
+                None
+            }
         };
         Self { bytes, since, not_before }
     }

@@ -127,7 +127,9 @@ impl World {
                 }
             }
             Step::Wait { milliseconds } => {
+                self.env.run_all();
                 self.env.advance(Duration::from_millis(milliseconds.into()));
+                self.env.run_all();
             }
             Step::SetClockBack => {
                 let now = self.env.clock().now().ticks();
