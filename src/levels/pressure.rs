@@ -33,6 +33,9 @@ const OPEN_RATE: f64 = (1u64 << 30) as f64;
 /// The longest a single write is made to wait for its turn; beyond it, it is better to let it in
 /// and have the debt itself grow to where writes are blocked.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A wait shorter than this is not worth a sleep, which takes about as long at least: the turn stays
+/// reserved, so short waits add up until one is worth it.
+pub(super) const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 /// Level 0 files from which on writes are slowed, and at which they stop. A read looks into each.
 const LEVEL_0_SLOW: f64 = 8.0;
 const LEVEL_0_STOP: f64 = 20.0;

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::file::Janitor;
 use super::manifest::{Manifest, ManifestId};
 use super::picker;
-use super::pressure::{Admission, Debt, Tolerance, Turnstile, WaitList, toll};
+use super::pressure::{Admission, Debt, SHORTEST_WAIT, Tolerance, Turnstile, WaitList, toll};
 use super::schedule::Schedule;
 use super::snapshots::Snapshots;
 use super::state::{Change, Level, LevelState};
@@ -236,14 +236,18 @@ impl Tree {
             self.note_stall(false, "");
             return Admission::Go;
         }
-        self.metrics.stalls.add(1);
         let Some(toll) = toll(share, bytes) else {
+            self.metrics.stalls.add(1);
             let reason = self.blocked_reason(reason);
             self.note_stall(true, &reason);
             return Admission::Blocked(reason);
         };
         self.note_stall(false, "");
         let wait = self.turnstile.reserve(self.clock.monotonic(), toll);
+        if wait < SHORTEST_WAIT {
+            return Admission::Go;
+        }
+        self.metrics.stalls.add(1);
         self.metrics.stall_nanos.add_time(wait);
         Admission::Wait(wait)
     }
