@@ -24,10 +24,6 @@ impl FileId {
     pub(crate) const fn get(self) -> u64 {
         self.0
     }
-
-    pub(crate) const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
 }
 
 impl fmt::Display for FileId {

@@ -36,7 +36,6 @@ mod writer;
 
 pub(crate) use crate::cache::FileId;
 pub(crate) use cursor::SstCursor;
-pub(crate) use estimate::Estimate;
 pub(crate) use meta::FileMeta;
 pub(crate) use reader::Reader;
 pub(crate) use writer::{Writer, WriterOptions};

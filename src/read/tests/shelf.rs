@@ -87,7 +87,7 @@ impl Shelf {
         let mut files = Vec::new();
         while merge.valid() {
             let id = self.next;
-            self.next = id.next();
+            self.next = FileId::new(id.get() + 1);
             let path = Path::new(DIR).join(sst::file_name(id));
             let file = self.disk.create(&path).unwrap();
             let options = WriterOptions { compression: None, block_bytes: self.block_bytes };
