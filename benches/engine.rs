@@ -135,7 +135,7 @@ fn read(criterion: &mut Criterion) {
     };
     group.bench_function("get-hit", |bencher| {
         bencher.iter_batched(
-            || next(),
+            &mut next,
             |n| {
                 let value = table.read(partition_key(n), row_key(n), |_, value| value.len());
                 assert_eq!(value.expect("a read"), Some(VALUE.len()));
@@ -145,7 +145,7 @@ fn read(criterion: &mut Criterion) {
     });
     group.bench_function("get-miss", |bencher| {
         bencher.iter_batched(
-            || next(),
+            &mut next,
             |n| assert!(!table.exists(partition_key(n), row_key(n + ENTITIES)).expect("a read")),
             BatchSize::SmallInput,
         );

@@ -17,8 +17,11 @@ fn mix(i: u64) -> u64 {
     (x ^ (x >> 27)).wrapping_mul(0x81DA_DEF4_BC2D_D44D)
 }
 
-/// The data sets: how the i-th key looks, in the order of insertion.
-fn sets() -> Vec<(&'static str, fn(u64) -> BenchKey)> {
+/// How the i-th key of a data set looks, in the order of insertion.
+type KeyOf = fn(u64) -> BenchKey;
+
+/// The data sets.
+fn sets() -> Vec<(&'static str, KeyOf)> {
     vec![
         // Eight random bytes: what other engines' figures are measured with.
         ("small", |i| BenchKey::new(b"p", &mix(i).to_be_bytes())),
@@ -42,7 +45,7 @@ fn sets() -> Vec<(&'static str, fn(u64) -> BenchKey)> {
     ]
 }
 
-fn keys_of(key: fn(u64) -> BenchKey) -> Vec<BenchKey> {
+fn keys_of(key: KeyOf) -> Vec<BenchKey> {
     (0..COUNT).map(key).collect()
 }
 

@@ -88,7 +88,7 @@ fn r_e20_large_and_small_values_lie_side_by_side() {
     for depth in Depth::ALL {
         let db = TestDb::new();
         let t = db.t();
-        let len = |n: u32| if n % 10 == 0 { 30_000 } else { 20 };
+        let len = |n: u32| if n.is_multiple_of(10) { 30_000 } else { 20 };
         for n in 0..100u32 {
             t.insert("p", n.to_be_bytes(), model::value(n, 0, len(n))).wait().unwrap();
         }

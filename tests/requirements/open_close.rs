@@ -147,33 +147,34 @@ fn missing_directories_are_made_and_an_empty_database_opens_again() {
     }
 }
 
-/// Where each kind of file states its format, and which bytes which checksum covers: offsets from
-/// the start of the file, or from its last 40 bytes for a table file, whose footer they are.
+/// Where each kind of file states its format, and which bytes (from, to) which checksum covers:
+/// offsets from the start of the file, or from its last 40 bytes for a table file, whose footer
+/// they are.
 struct FormatField {
     file: fn(&str) -> bool,
     format_at: usize,
-    covered: &'static [std::ops::Range<usize>],
+    covered: &'static [(usize, usize)],
     crc_at: usize,
 }
 
 const FORMAT_FIELDS: [FormatField; 4] = [
-    FormatField { file: |name| name == "CURRENT", format_at: 8, covered: &[0..20], crc_at: 20 },
+    FormatField { file: |name| name == "CURRENT", format_at: 8, covered: &[(0, 20)], crc_at: 20 },
     FormatField {
         file: |name| name.starts_with("MANIFEST-"),
         format_at: 8,
-        covered: &[0..20],
+        covered: &[(0, 20)],
         crc_at: 20,
     },
     FormatField {
         file: |name| name.ends_with(".log"),
         format_at: 12,
-        covered: &[12..64],
+        covered: &[(12, 64)],
         crc_at: 8,
     },
     FormatField {
         file: |name| name.ends_with(".sst"),
         format_at: 24,
-        covered: &[24..28, 32..40],
+        covered: &[(24, 28), (32, 40)],
         crc_at: 28,
     },
 ];
@@ -199,7 +200,7 @@ fn a_later_format_of_any_file_is_told_from_damage_and_left_alone() {
         assert_eq!(stated[at.clone()], 1u32.to_le_bytes(), "{name}: the format is where it was");
         stated[at].copy_from_slice(&9u32.to_le_bytes());
         let covered: Vec<_> =
-            field.covered.iter().flat_map(|range| stated[range.clone()].to_vec()).collect();
+            field.covered.iter().flat_map(|&(from, to)| stated[from..to].to_vec()).collect();
         let crc = crc32fast::hash(&covered).to_le_bytes();
         stated[field.crc_at..field.crc_at + 4].copy_from_slice(&crc);
         env.write_file(&path, &bytes);

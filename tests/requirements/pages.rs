@@ -41,7 +41,11 @@ fn r_e12_at_an_exact_multiple_there_is_no_continuation() {
         }
         depth.settle(&db);
         let pages: Vec<_> = t.query().limit(5).pages().map(Result::unwrap).collect();
-        assert_eq!(pages.iter().map(|page| page.len()).collect::<Vec<_>>(), [5; 4], "{depth:?}");
+        assert_eq!(
+            pages.iter().map(tablestone::Page::len).collect::<Vec<_>>(),
+            [5; 4],
+            "{depth:?}"
+        );
         let last = pages.last().unwrap();
         assert_eq!((last.continuation(), last.stop_reason()), (None, StopReason::End));
         let whole = t.query().limit(20).page().unwrap();
@@ -122,7 +126,7 @@ fn r_e12_the_work_limit_counts_entries_examined_and_a_page_may_be_empty() {
         assert_eq!(page.stop_reason(), StopReason::Examined);
         assert_eq!(page.continuation(), Some(&Continuation::new("a", "0010")));
         let pages: Vec<_> = query().examine_at_most(10).pages().map(Result::unwrap).collect();
-        assert_eq!(pages.iter().map(|page| page.len()).sum::<usize>(), 1);
+        assert_eq!(pages.iter().map(tablestone::Page::len).sum::<usize>(), 1);
         assert!((10..=11).contains(&pages.len()), "{} pages", pages.len());
     }
 }

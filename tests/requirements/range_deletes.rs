@@ -147,7 +147,7 @@ fn r_e19_space_comes_back_without_a_manual_step() {
     let used = || {
         let names = env.list(DIR.as_ref());
         let tables = names.iter().filter(|name| name.ends_with(".sst"));
-        tables.map(|name| env.read_file(&[DIR, name].join("/").as_ref()).unwrap().len()).sum()
+        tables.map(|name| env.read_file([DIR, name].join("/").as_ref()).unwrap().len()).sum()
     };
     // Noise does not compress.
     let noise = |n: u32| crate::support::model::value(n, 0, 200);
