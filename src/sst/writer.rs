@@ -22,15 +22,15 @@ use crate::key;
 /// Stored blocks are collected up to about this size, then written at once.
 const WRITE_BYTES: usize = 256 << 10;
 /// How far a lookup walks in a data block. Point reads of 110-byte entries, 22 MB in memory, by
-/// bytes between restarts: 256: 0.53 µs (8 % more space than 16 entries), 512: 0.53 µs (4 %),
-/// 1024: 0.59 µs (1.5 %), 16 entries: 0.62 µs.
+/// bytes between restarts: 256: 0.55 µs (8 % more space than 16 entries), 512: 0.50 µs (4 %),
+/// 1024: 0.54 µs (1.5 %), 16 entries: 0.63 µs.
 const RESTART_INTERVAL: RestartInterval = RestartInterval { entries: 16, bytes: 512 };
 
 /// Default size of a data block. Point reads of 110-byte entries, by size of block:
 ///
 /// | | 4 KiB | 8 KiB | 16 KiB |
 /// | --- | --- | --- | --- |
-/// | mapped, in memory | 0.57 µs | 0.53 µs | 0.51 µs |
+/// | mapped, in memory | 0.54 µs | 0.50 µs | 0.48 µs |
 /// | zstd, in the cache | 0.66 µs | 0.62 µs | 0.58 µs |
 /// | zstd, not in the cache | 5.7 µs | 7.6 µs | 12.5 µs |
 /// | bytes an entry with zstd | 48 | 45 | 44 |
