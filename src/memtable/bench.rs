@@ -82,6 +82,12 @@ impl BenchMemtable {
         bytes
     }
 
+    /// Number of entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.0.entries()
+    }
+
     /// Memory in use, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

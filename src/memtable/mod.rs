@@ -5,11 +5,30 @@
 //! May call entry, key, version, tombstone and error.
 //!
 //! A [`tree`] finds and orders the leaves, one for each key; a [`leaf`] holds its key and its
-//! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`].
-//! The room's unsafe code is in `arena`, which gives out memory, and in `leaf` and `link`, which
-//! write and read what is in it.
-
-#![allow(dead_code)]
+//! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`],
+//! which goes as a whole when the memtable is dropped. A [`filter`] answers most questions for
+//! absent keys. The room's unsafe code is in `arena` and `filter`, which allocate, and in `leaf`
+//! and `link`, which write and read what is in the arena.
+//!
+//! Measured beside crossbeam's skip list, with 100,000 entries of 32-byte values, on two shared
+//! cores of a virtual machine with a slow third-level cache; nanoseconds of processor time:
+//!
+//! ```text
+//!                           random 8 B   rows of 500    rows at     rows at    one row in
+//!                           row keys     partitions     the end     the front  a partition
+//! insert                    129 (741)    201 (806)      126 (171)   131 (139)  190 (760)
+//! get, present               57 (845)    122 (962)      104 (783)   115 (797)  125 (925)
+//! get, absent                 8           11             10          11          9
+//! get, absent; then insert  138          219            140         146        210
+//! next or previous entry     26 (45)      45 (45)        10 (40)     12 (41)    46 (47)
+//! bytes per entry           118          166            141         141        149
+//! ```
+//!
+//! In brackets: crossbeam. From one thread to eight, an insert's time grows by an eighth.
+//!
+//! The filter costs a present key 15 ns, an insert 15 ns if the key was looked for before it and
+//! 40 ns if not; without it, an absent key costs 25 to 90 ns in each memtable that is asked. Huge
+//! pages, and chunks kept from one memtable for the next, gave less than a tenth.
 
 mod arena;
 pub(crate) mod bench;
