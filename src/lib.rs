@@ -87,6 +87,11 @@ pub use table::{
 };
 pub use version::Version;
 
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The decoders of stored bytes, for fuzzing.
 #[cfg(fuzzing)]
 #[doc(hidden)]
