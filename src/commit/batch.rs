@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::check_limit;
 use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::{Pipeline, Prepared};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::read;
@@ -94,8 +95,22 @@ pub(crate) struct BatchWrite {
     incarnation: Arc<Incarnation>,
     prefix: Vec<u8>,
     operations: Vec<Operation>,
-    value_limit: usize,
+    partition_key_bytes: usize,
+    limits: BatchLimits,
     prepared: Option<Prepared>,
+}
+
+/// What merges may grow to; of everything else the size was checked before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimits {
+    pub(crate) value_bytes: usize,
+    pub(crate) batch_bytes: usize,
+}
+
+/// Bytes of keys and values of a batch, as its limit counts them.
+pub(crate) fn batch_bytes(partition_key_bytes: usize, operations: &[Operation]) -> usize {
+    let bytes = |op: &Operation| partition_key_bytes + op.row_key.len() + op.value_len();
+    operations.iter().map(bytes).sum()
 }
 
 impl BatchWrite {
@@ -104,10 +119,12 @@ impl BatchWrite {
         incarnation: Arc<Incarnation>,
         partition_key: &[u8],
         operations: Vec<Operation>,
-        value_limit: usize,
+        limits: BatchLimits,
     ) -> Self {
         let prefix = key::encode_partition(incarnation.id, partition_key);
-        let mut batch = Self { incarnation, prefix, operations, value_limit, prepared: None };
+        let partition_key_bytes = partition_key.len();
+        let mut batch =
+            Self { incarnation, prefix, operations, partition_key_bytes, limits, prepared: None };
         if !batch.operations.iter().any(|op| matches!(op.action, Action::Merge(_))) {
             batch.prepared = Some(Prepared::new(batch.payload()));
         }
@@ -156,10 +173,12 @@ impl BatchWrite {
             let newest = read_newest(view, &key, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
             check_precondition(index, operation.precondition, &newest)
-                .and_then(|()| operation.resolve_merge(index, &newest, self.value_limit))
+                .and_then(|()| operation.resolve_merge(index, &newest, self.limits.value_bytes))
                 .map_err(|error| Applied::failed(newest.version, error))?;
         }
-        Ok(())
+        let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
+        check_limit(Limit::BatchBytes, bytes, self.limits.batch_bytes)
+            .map_err(|error| Applied::failed(Version::ZERO, error))
     }
 }
 
@@ -212,7 +231,7 @@ impl Operation {
             Action::Merge(merge) => {
                 let old = newest.exists.then_some(&*newest.value);
                 let value = merge(old).map_err(|source| Error::MergeRefused { index, source })?;
-                super::check_limit(crate::Limit::Value, value.len(), value_limit)?;
+                check_limit(Limit::Value, value.len(), value_limit)?;
                 self.action = Action::Put(value);
             }
             other => self.action = other,

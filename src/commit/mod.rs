@@ -15,7 +15,7 @@ mod recovery;
 mod sequence;
 mod waiters;
 
-pub(crate) use batch::{Action, BatchWrite, Incarnation, Operation};
+pub(crate) use batch::{Action, BatchLimits, BatchWrite, Incarnation, Operation, batch_bytes};
 pub use batch::{MergeRefusal, Precondition};
 pub(crate) use handle::Applied;
 pub use handle::Commit;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::commit::{Action, MergeRefusal, Operation, Precondition, check_limit};
+use crate::commit::{Action, MergeRefusal, Operation, Precondition, batch_bytes, check_limit};
 use crate::error::{Error, Limit, Result};
 use crate::options::Options;
 
@@ -90,13 +90,11 @@ impl Batch {
         let Self { partition_key, operations } = self;
         check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)?;
         check_limit(Limit::BatchOperations, operations.len(), options.batch_operations)?;
-        let mut bytes = 0;
         for operation in &operations {
             check_limit(Limit::RowKey, operation.row_key.len(), options.key_bytes)?;
-            let value = operation.value_len();
-            check_limit(Limit::Value, value, options.value_bytes)?;
-            bytes += partition_key.len() + operation.row_key.len() + value;
+            check_limit(Limit::Value, operation.value_len(), options.value_bytes)?;
         }
+        let bytes = batch_bytes(partition_key.len(), &operations);
         check_limit(Limit::BatchBytes, bytes, options.batch_bytes)?;
         refuse_duplicates(&operations)?;
         Ok((partition_key, operations, bytes))

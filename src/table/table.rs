@@ -10,9 +10,11 @@ use super::import::{ImportReport, Importer};
 use super::snapshot::Snapshot;
 use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::commit::{
-    BatchWrite, Commit, Incarnation, MergeRefusal, Precondition, check_limit, delete_rows,
+    BatchLimits, BatchWrite, Commit, Incarnation, MergeRefusal, Precondition, check_limit,
+    delete_rows,
 };
 use crate::error::{Error, Limit, Result};
+use crate::options::Options;
 use crate::version::Version;
 
 /// A table: reads through [`TableView`], whose methods it has, and writes.
@@ -75,9 +77,9 @@ impl Table {
             Ok(checked) => checked,
             Err(error) => return Commit::refused(Arc::clone(pipeline), error),
         };
-        let value_limit = pipeline.options().value_bytes;
-        let write =
-            BatchWrite::new(Arc::clone(incarnation), &partition_key, operations, value_limit);
+        let Options { value_bytes, batch_bytes, .. } = *pipeline.options();
+        let limits = BatchLimits { value_bytes, batch_bytes };
+        let write = BatchWrite::new(Arc::clone(incarnation), &partition_key, operations, limits);
         pipeline.begin(bytes, move |pipeline| write.run(pipeline))
     }
 

@@ -100,3 +100,18 @@ fn r_e06_options_that_make_no_sense_are_refused() {
     assert!(matches!(opened, Err(Error::InvalidArgument(_))), "{opened:?}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was made");
 }
+
+#[test]
+fn r_e07_merges_cannot_grow_a_batch_over_its_limit() {
+    let db = TestDb::with(options().batch_bytes(1000));
+    let t = db.t();
+    let grown = |bytes: usize| move |_: Option<&[u8]>| Ok(vec![0; bytes]);
+    let mut batch = Batch::new("p");
+    batch.merge("a", Precondition::None, grown(500)).merge("b", Precondition::None, grown(497));
+    exceeds(t.commit(batch).wait(), Limit::BatchBytes, 1001, 1000);
+    assert!(all_rows(&t).is_empty());
+    let mut batch = Batch::new("p");
+    batch.merge("a", Precondition::None, grown(500)).merge("b", Precondition::None, grown(496));
+    t.commit(batch).wait().unwrap();
+    assert_eq!(all_rows(&t).len(), 2);
+}
