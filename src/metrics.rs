@@ -52,8 +52,8 @@ pub(crate) struct Metrics {
     pub(crate) entries_dropped: Counter,
     /// Flushes and compactions that failed; they are tried again.
     pub(crate) background_failures: Counter,
-    /// Writes that were told to wait.
+    /// Writes that waited for flushes and compactions.
     pub(crate) stalls: Counter,
-    /// Nanoseconds that writes were told to wait.
+    /// Nanoseconds that they waited.
     pub(crate) stall_nanos: Counter,
 }

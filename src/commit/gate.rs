@@ -22,8 +22,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(super) struct Gate {
     bytes: usize,
     since: Duration,
-    /// The delay was served: go, unless writes have stopped altogether.
+    /// Since when somebody waits for it.
+    waiting_since: Option<Duration>,
+    /// Its turn: then it goes, unless writes have stopped altogether.
     not_before: Option<Duration>,
+    /// How often debt had fallen when it was last told to wait.
+    falls: u64,
 }
 
 enum Step {
@@ -45,25 +49,36 @@ impl Gate {
                 None
             }
         };
-        Self { bytes, since, not_before }
+        let falls = pipeline.tree().waiters().falls();
+        Self { bytes, since, waiting_since: None, not_before, falls }
     }
 
     fn step(&mut self, pipeline: &Pipeline) -> Result<Step> {
         pipeline.check_writable()?;
         let now = pipeline.clock().monotonic();
+        self.waiting_since.get_or_insert(now);
+        let falls = pipeline.tree().waiters().falls();
         if let Some(not_before) = self.not_before {
             if now >= not_before {
                 return Ok(Step::Go);
             }
-            return Ok(Step::Wait(not_before - now));
+            if falls == self.falls {
+                return Ok(Step::Wait(not_before - now));
+            }
         }
+        self.falls = falls;
         match pipeline.tree().admit(self.bytes) {
             Admission::Go => Ok(Step::Go),
             Admission::Wait(delay) => {
-                self.not_before = Some(now + delay);
-                Ok(Step::Wait(delay))
+                // Nobody waits longer for having asked again.
+                let turn = (now + delay).min(self.not_before.unwrap_or(Duration::MAX));
+                self.not_before = Some(turn);
+                Ok(Step::Wait(turn - now))
             }
-            Admission::Blocked(reason) => self.blocked(pipeline, now, reason),
+            Admission::Blocked(reason) => {
+                self.not_before = None;
+                self.blocked(pipeline, now, reason)
+            }
         }
     }
 
@@ -78,17 +93,32 @@ impl Gate {
     }
 
     pub(super) fn wait(&mut self, pipeline: &Pipeline) -> Result<()> {
-        while let Step::Wait(delay) = self.step(pipeline)? {
-            if pipeline.jobs().assist() {
-                continue;
+        let opened = self.wait_until_open(pipeline);
+        self.count(pipeline);
+        opened
+    }
+
+    fn count(&self, pipeline: &Pipeline) {
+        let now = pipeline.clock().monotonic();
+        pipeline.tree().count_wait(now.saturating_sub(self.waiting_since.unwrap_or(now)));
+    }
+
+    fn wait_until_open(&mut self, pipeline: &Pipeline) -> Result<()> {
+        let stepped = pipeline.jobs().stepped();
+        loop {
+            // Registered before the look, so that it is woken if the debt falls right after.
+            if !stepped {
+                pipeline.tree().waiters().register(&thread_waker());
             }
-            if pipeline.jobs().stepped() {
-                return self.nothing_left_to_step(pipeline);
+            let Step::Wait(delay) = self.step(pipeline)? else {
+                return Ok(());
+            };
+            match (stepped, pipeline.jobs().assist()) {
+                (true, false) => return self.nothing_left_to_step(pipeline),
+                (true, true) => {}
+                (false, _) => thread::park_timeout(delay),
             }
-            pipeline.tree().waiters().register(&thread_waker());
-            thread::park_timeout(delay);
         }
-        Ok(())
     }
 
     /// With stepped jobs and none queued, waiting would be forever: a delay counts as served, and
@@ -107,16 +137,18 @@ impl Gate {
         pipeline: &Pipeline,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        match self.step(pipeline) {
-            Err(error) => Poll::Ready(Err(error)),
-            Ok(Step::Go) => Poll::Ready(Ok(())),
+        pipeline.tree().waiters().register(context.waker());
+        let outcome = match self.step(pipeline) {
             Ok(Step::Wait(delay)) => {
                 let waker = context.waker().clone();
-                pipeline.tree().waiters().register(&waker);
                 let wake = Box::new(move || waker.wake());
                 pipeline.jobs().spawn_after(JobClass::Log, delay, wake);
-                Poll::Pending
+                return Poll::Pending;
             }
-        }
+            Ok(Step::Go) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.count(pipeline);
+        Poll::Ready(outcome)
     }
 }

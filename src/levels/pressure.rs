@@ -122,6 +122,11 @@ impl Turnstile {
         let next = before.ok().and_then(update).unwrap_or(now);
         Duration::from_nanos(next - now).min(LONGEST_WAIT)
     }
+
+    /// The debt has fallen: turns reserved for what it was are void, those who wait ask anew.
+    pub(crate) fn reset(&self) {
+        self.next_nanos.store(0, Ordering::Release);
+    }
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -130,20 +135,29 @@ fn nanos(duration: Duration) -> u64 {
 
 /// Who wants to know when the debt has fallen.
 #[derive(Debug, Default)]
-pub(crate) struct WaitList(Mutex<Vec<Waker>>);
+pub(crate) struct WaitList {
+    wakers: Mutex<Vec<Waker>>,
+    falls: AtomicU64,
+}
 
 impl WaitList {
     /// Wakes this one the next time debt falls. To miss nothing, register, then ask
     /// [`admit`](super::Tree::admit) again, then wait.
     pub(crate) fn register(&self, waker: &Waker) {
-        let mut list = self.0.lock();
+        let mut list = self.wakers.lock();
         if !list.iter().any(|w| w.will_wake(waker)) {
             list.push(waker.clone());
         }
     }
 
+    /// How often debt has fallen. Who was told to wait before asks again after it.
+    pub(crate) fn falls(&self) -> u64 {
+        self.falls.load(Ordering::Acquire)
+    }
+
     pub(crate) fn wake_all(&self) {
-        let wakers = std::mem::take(&mut *self.0.lock());
+        self.falls.fetch_add(1, Ordering::AcqRel);
+        let wakers = std::mem::take(&mut *self.wakers.lock());
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -203,5 +217,8 @@ mod tests {
             assert!(turnstile.reserve(ms(5000), ms(500)) <= LONGEST_WAIT);
         }
         assert!(turnstile.reserve(ms(7500), ms(1)) <= ms(1), "what nobody waits for is not owed");
+        assert!(turnstile.reserve(ms(7500), ms(900)) > ms(900));
+        turnstile.reset();
+        assert_eq!(turnstile.reserve(ms(7500), ms(3)), ms(3), "turns of a debt that is gone");
     }
 }

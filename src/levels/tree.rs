@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use arc_swap::Guard;
 use parking_lot::{Condvar, Mutex};
@@ -237,7 +238,6 @@ impl Tree {
             return Admission::Go;
         }
         let Some(toll) = toll(share, bytes) else {
-            self.metrics.stalls.add(1);
             let reason = self.blocked_reason(reason);
             self.note_stall(true, &reason);
             return Admission::Blocked(reason);
@@ -247,9 +247,13 @@ impl Tree {
         if wait < SHORTEST_WAIT {
             return Admission::Go;
         }
-        self.metrics.stalls.add(1);
-        self.metrics.stall_nanos.add_time(wait);
         Admission::Wait(wait)
+    }
+
+    /// A write waited that long, and then went on or gave up.
+    pub(crate) fn count_wait(&self, waited: Duration) {
+        self.metrics.stalls.add(1);
+        self.metrics.stall_nanos.add_time(waited);
     }
 
     /// Says so when writes stop, and when they go on.
@@ -319,6 +323,7 @@ impl Tree {
         for file in base.files().map(|(_, file)| file).filter(|file| change.removes(file.id())) {
             file.set_obsolete();
         }
+        self.turnstile.reset();
         self.waiters.wake_all();
         Ok(())
     }

@@ -3,13 +3,16 @@
 
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, RealEnv};
+use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, RealEnv, SimEnv};
 use tablestone::{Database, Error, Options, Table};
 
+use crate::support::sim::open;
 use crate::support::task::block_on;
 use crate::support::{TestDb, all_rows, options};
 
@@ -174,4 +177,31 @@ fn r_e24_commits_that_nobody_waits_for_do_not_keep_the_last_out() {
     for commit in sent {
         commit.wait().unwrap();
     }
+}
+
+/// The simulated clock stands still, so a write that sleeps out its turn would sleep for ever.
+#[test]
+fn r_e24_a_write_does_not_wait_for_debt_that_is_gone() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut held_back = (0..200u32).find_map(|n| {
+        let commit = t.insert("p", n.to_be_bytes(), [0; 200]);
+        if format!("{commit:?}").contains("gated") {
+            return Some(commit);
+        }
+        commit.wait().unwrap();
+        None
+    });
+    let commit = held_back.as_mut().expect("nobody flushes, so writes are held back");
+    let mut polls = || {
+        let mut context = Context::from_waker(Waker::noop());
+        Pin::new(&mut *commit).poll(&mut context)
+    };
+    assert!(polls().is_pending());
+    // Flushes and compactions run; then the log is driven.
+    env.run_all();
+    assert!(polls().is_pending());
+    env.run_all();
+    assert!(matches!(polls(), Poll::Ready(Ok(_))));
 }
