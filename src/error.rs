@@ -127,6 +127,17 @@ impl Error {
         Self::Io(Box::new(IoError { action, path: path.to_owned(), source }))
     }
 
+    /// The error and its causes in one line, for those who hear of it later.
+    pub(crate) fn chain(&self) -> Arc<str> {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text.into()
+    }
+
     /// Whether trying again later may succeed without a change ([`Error::Busy`]).
     #[must_use]
     pub const fn is_busy(&self) -> bool {

@@ -390,7 +390,7 @@ impl Pipeline {
     }
 
     fn poison(&self, error: &Error) {
-        let cause: Arc<str> = describe(error).into();
+        let cause = error.chain();
         tracing::error!(%cause, "the log failed: the database is read-only until it is reopened");
         let _ = self.poisoned.set(cause);
         self.waiters.wake_through(Version::MAX);
@@ -458,19 +458,8 @@ impl Pipeline {
 /// go of take space until the database is opened again.
 fn report_segments(outcome: Result<()>) {
     if let Err(error) = outcome {
-        tracing::warn!(cause = describe(&error), "a log segment could not be prepared or released");
+        tracing::warn!(cause = %error.chain(), "a log segment could not be prepared or released");
     }
-}
-
-/// An error and its causes in one line.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// A payload that is ready for the log: its checksum is computed outside every lock.

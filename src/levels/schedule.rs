@@ -40,21 +40,9 @@ pub(super) struct Failures {
 impl Failures {
     fn add(&mut self, error: &Error) -> Duration {
         self.count = self.count.saturating_add(1);
-        self.cause = Some(describe(error));
+        self.cause = Some(error.chain());
         retry_delay(self.count)
     }
-}
-
-/// An error with its causes, in one line.
-fn describe(error: &Error) -> Arc<str> {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text.into()
 }
 
 /// Which compactions run.
@@ -187,7 +175,7 @@ impl Tree {
         let mut schedule = self.schedule.lock();
         if let (Error::Corruption(corruption), Task::Rewrite(inputs)) = (error, task) {
             schedule.avoid.extend(damaged(inputs, corruption));
-            schedule.damage = Some(describe(error));
+            schedule.damage = Some(error.chain());
             return;
         }
         let delay = schedule.compacting.add(error);

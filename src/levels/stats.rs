@@ -21,6 +21,8 @@ pub(crate) struct LevelStats {
 pub(crate) struct TreeStats {
     /// Youngest first.
     pub(crate) levels: Vec<LevelStats>,
+    /// Memory of open table files.
+    pub(crate) index_bytes: u64,
     pub(crate) range_tombstones: u64,
     pub(crate) memtable_bytes: u64,
     pub(crate) frozen_memtables: u64,
@@ -55,6 +57,7 @@ impl Tree {
         });
         TreeStats {
             levels: levels.collect(),
+            index_bytes: view.levels.files().map(|(_, f)| f.reader.pinned_bytes() as u64).sum(),
             range_tombstones: view.levels.range_tombstones.iter().count() as u64,
             memtable_bytes: view.memtable_bytes() as u64,
             frozen_memtables: view.frozen.len() as u64,

@@ -66,3 +66,21 @@ pub fn fuzz_footer(data: &[u8]) {
 pub fn fuzz_file_meta(data: &[u8]) {
     let _ = FileMeta::decode(&mut Decoder::new(data));
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+            fuzz_block(&data);
+            fuzz_index(&data);
+            fuzz_filter(&data);
+            fuzz_footer(&data);
+            fuzz_file_meta(&data);
+        }
+    }
+}

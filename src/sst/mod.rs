@@ -13,7 +13,6 @@
 //! that knows its file and offset, and nothing is given out that did not pass (R-E22).
 //!
 //! This room calls cache, key, entry, error, options, varint, version and env.
-#![allow(dead_code)]
 
 pub(crate) mod bench;
 mod block;

@@ -15,7 +15,7 @@ use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
 use super::{FileMeta, Lookup, SstCursor};
-use crate::cache::{BlockCache, FileId};
+use crate::cache::BlockCache;
 use crate::entry::Found;
 use crate::env::Disk;
 use crate::error::{Damage, Error, Result};
@@ -54,13 +54,6 @@ impl Reader {
         }
         source.set_blocks(directory.blocks());
         Ok(Self { source, directory })
-    }
-
-    /// What the file with this id says of itself: for a file that no manifest describes.
-    pub(crate) fn read_meta(disk: &dyn Disk, path: &Path, id: FileId) -> Result<FileMeta> {
-        let cache = Arc::new(BlockCache::new(0));
-        let source = Source::open(disk, path, id, cache, ReadMode::Pread)?;
-        Ok(read_directory(&source)?.meta)
     }
 
     /// What the file holds.

@@ -164,11 +164,6 @@ impl Writer {
         self.sink.end().0 + (self.block.len() + self.index.len() + self.filter.len()) as u64
     }
 
-    /// Number of entries added.
-    pub(crate) fn entries(&self) -> u64 {
-        self.tally.entries()
-    }
-
     /// Ends and syncs the file; making its name durable is the caller's.
     ///
     /// # Errors

@@ -22,6 +22,9 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Levels of table files, youngest first.
     pub levels: Vec<LevelStats>,
+    /// Bytes of memory for what is kept of open table files: beside the memory budget, about a
+    /// thousandth of what the files hold.
+    pub index_bytes: u64,
     /// Range deletions that compaction has not applied everywhere yet.
     pub range_tombstones: u64,
     /// Bytes of memtables.
@@ -96,6 +99,7 @@ impl Stats {
             syncs: commit.syncs,
             log_bytes: commit.log_bytes,
             levels: levels.collect(),
+            index_bytes: tree.index_bytes,
             range_tombstones: tree.range_tombstones,
             memtable_bytes: tree.memtable_bytes,
             frozen_memtables: tree.frozen_memtables,

@@ -286,15 +286,6 @@ fn split_keys_ascend_and_account_for_all_blocks() {
 }
 
 #[test]
-fn a_file_that_no_manifest_describes_describes_itself() {
-    let fixture = Fixture::write(&entities(100, 3, 10), WriterOptions::default());
-    let disk = fixture.env.disk();
-    let meta = Reader::read_meta(&*disk, &fixture.path, fixture.meta.id).unwrap();
-    assert_eq!(meta, fixture.meta);
-    assert!(Reader::read_meta(&*disk, &fixture.path, FileId::new(1)).is_err());
-}
-
-#[test]
 fn an_empty_file_is_refused() {
     let env = SimEnv::new(1);
     env.disk().create_dir_all(Path::new("db")).unwrap();
