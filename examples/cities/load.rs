@@ -1,7 +1,6 @@
 //! Loading: entity group transactions of up to 100 entities, several of them under way at once.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::Path;
 
 use tablestone::{Batch, Commit, Database, Table, Version};
 
@@ -44,11 +43,10 @@ impl Loaded {
     }
 }
 
-/// Loads all lines of a file. Where a key repeats, the last line wins.
-pub(crate) fn load(database: &Database, table: &Table, path: &Path) -> Outcome<Loaded> {
-    let began = step(format!("Load {} under sync durability", path.display()));
+/// Loads all lines of the input. Where a key repeats, the last line wins.
+pub(crate) fn load(database: &Database, table: &Table, mut input: Input) -> Outcome<Loaded> {
+    let began = step(format!("Load {} under sync durability", input.path()));
     let before = database.stats();
-    let mut input = Input::open(path)?;
     let mut loaded = Loaded { partitions: BTreeMap::new(), entities: 0 };
     let mut writer = Writer::new(table);
     let mut repeated = 0;
@@ -61,9 +59,9 @@ pub(crate) fn load(database: &Database, table: &Table, path: &Path) -> Outcome<L
         writer.push(entity)?;
     }
     writer.finish()?;
-    input.finish();
     let took = began.elapsed();
-    ensure(loaded.entities > 0, || format!("{} has no lines", path.display()))?;
+    ensure(loaded.entities > 0, || format!("{} has no lines", input.path()))?;
+    input.finish();
     say(format!(
         "{} entities in {} partitions, {} of values; {}",
         grouped(loaded.entities),

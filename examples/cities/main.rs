@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tablestone::{Database, Options};
 
-use support::{Home, Outcome, bytes, grouped, print, report, say, step, time};
+use support::{Home, Input, Outcome, bytes, create_table, grouped, print, report, say, step, time};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/cities-sample.jsonl.zst");
 const TABLE: &str = "cities";
@@ -38,13 +38,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Outcome {
+    let input = Input::open(&arguments.input)?;
     let home = Home::new(arguments.dir.clone())?;
     let began = step(format!("Open a database in {} ({})", home.path().display(), home.fate()));
     let database = Database::open(home.path(), Options::default())?;
-    let table = database.create_table(TABLE).wait()?;
+    let table = create_table(&database, TABLE)?;
     say(format!("opened, and table {TABLE:?} created, in {}", time(began.elapsed())));
 
-    let loaded = load::load(&database, &table, &arguments.input)?;
+    let loaded = load::load(&database, &table, input)?;
     tour::point_reads(&table, &loaded)?;
     tour::partition_by_pages(&table, &loaded)?;
     tour::row_key_prefix(&table, &loaded)?;

@@ -1,7 +1,6 @@
 //! The import, and what it counts so that reads can be checked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use tablestone::{Database, Table};
 
@@ -48,18 +47,17 @@ impl Imported {
 
 type Row = (String, String, [u8; 4]);
 
-/// Imports up to `limit` rows of a file into both tables.
+/// Imports up to `limit` rows of the input into both tables.
 pub(crate) fn import(
     database: &Database,
     by_time: &Table,
     newest_first: &Table,
-    path: &Path,
+    mut input: Input,
     limit: u64,
 ) -> Outcome<Imported> {
-    let began = step(format!("Import {} under sync durability", path.display()));
-    let mut input = Input::open(path)?;
+    let began = step(format!("Import {} under sync durability", input.path()));
     let header = input.next(input::parse_header)?;
-    ensure(header.is_some(), || format!("{} is empty", path.display()))?;
+    ensure(header.is_some(), || format!("{} is empty", input.path()))?;
     let mut imported = Imported::default();
     let mut stored = 0;
     let mut chunks: [Vec<Row>; 2] = Default::default();
@@ -77,9 +75,9 @@ pub(crate) fn import(
         }
     }
     stored += store(by_time, newest_first, &mut chunks)?;
-    input.finish();
     let took = began.elapsed();
-    ensure(imported.rows > 0, || format!("{} has no rows", path.display()))?;
+    ensure(imported.rows > 0, || format!("{} has no rows", input.path()))?;
+    input.finish();
     say(format!(
         "{} rows from {} airports into two tables, {} of keys and values",
         grouped(imported.rows),

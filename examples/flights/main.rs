@@ -17,7 +17,7 @@ use std::time::Instant;
 use clap::Parser;
 use tablestone::{Database, Options};
 
-use support::{Home, Outcome, bytes, grouped, print, report, say, step, time};
+use support::{Home, Input, Outcome, bytes, create_table, grouped, print, report, say, step, time};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/flights-sample.csv.zst");
 const BY_TIME: &str = "flights";
@@ -42,15 +42,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Outcome {
+    let input = Input::open(&arguments.input)?;
     let home = Home::new(arguments.dir.clone())?;
     let began = step(format!("Open a database in {} ({})", home.path().display(), home.fate()));
     let database = Database::open(home.path(), Options::default())?;
-    let by_time = database.create_table(BY_TIME).wait()?;
-    let newest_first = database.create_table(NEWEST_FIRST).wait()?;
+    let by_time = create_table(&database, BY_TIME)?;
+    let newest_first = create_table(&database, NEWEST_FIRST)?;
     say(format!("opened, and two tables created, in {}", time(began.elapsed())));
 
-    let imported =
-        import::import(&database, &by_time, &newest_first, &arguments.input, arguments.rows)?;
+    let imported = import::import(&database, &by_time, &newest_first, input, arguments.rows)?;
     read_everything(&database, &imported)?;
 
     let began = step("Close, and open again");

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tablestone::{Database, Table};
 use tempfile::TempDir;
 
 /// What a step of an example returns.
@@ -65,6 +66,10 @@ impl Input {
             Box::new(BufReader::new(file))
         };
         Ok(Self { path: path.to_owned(), reader, line: 0, text: String::new(), progress })
+    }
+
+    pub(crate) fn path(&self) -> std::path::Display<'_> {
+        self.path.display()
     }
 
     /// What `parse` makes of the next line; `None` at the end of the file.
@@ -131,6 +136,17 @@ impl Home {
             Self::Kept(_) => "kept",
             Self::Temporary(_) => "temporary; --dir DIR keeps it",
         }
+    }
+}
+
+/// Creates a table in a database that should be new.
+pub(crate) fn create_table(database: &Database, name: &str) -> Outcome<Table> {
+    match database.create_table(name).wait() {
+        Err(error @ tablestone::Error::TableExists(_)) => {
+            let dir = database.dir().display();
+            Err(format!("{error} in {dir}: remove that database, or choose another --dir").into())
+        }
+        created => Ok(created?),
     }
 }
 
