@@ -302,13 +302,17 @@ fn price(file: &TableFile, below: &[Arc<TableFile>]) -> f64 {
     rewritten as f64 / (meta.bytes.max(1) as f64 * (1.0 + 2.0 * tombstones))
 }
 
-/// All files, to the deepest level that holds any; nothing if there they are and hold nothing in
-/// vain.
-pub(super) fn everything(state: &LevelState) -> Option<Task> {
+/// All files, to the deepest level that holds any or the first that has room for them; nothing if
+/// there they are and hold nothing in vain.
+pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
     let files = Level::all().map(|level| (level, state.level(level).to_vec()));
     let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
     let (deepest, _) = files.last()?;
-    let output = (*deepest).max(Level::ONE);
+    let bytes = state.files().map(|(_, file)| file.meta.bytes).sum();
+    let mut output = (*deepest).max(Level::ONE);
+    while output < Level::LAST && target(sizing, output) < bytes {
+        output = output.below();
+    }
     let in_vain = |f: &Arc<TableFile>| f.meta.tombstones > 0 || f.meta.entries > f.meta.keys;
     let all_there = state.files().all(|(level, file)| level == output && !in_vain(file));
     if all_there && state.range_tombstones.is_empty() {

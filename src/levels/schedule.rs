@@ -208,7 +208,7 @@ impl Tree {
     fn compact_everything(&self) -> Result<()> {
         let mut schedule = self.lock_when_idle()?;
         let state = Arc::clone(&self.views.load().levels);
-        let Some(task) = picker::everything(&state) else { return Ok(()) };
+        let Some(task) = picker::everything(&state, &self.sizing) else { return Ok(()) };
         let claimed = self.claim(&mut schedule, &task);
         drop(schedule);
         let done = self.execute(&task);

@@ -22,8 +22,8 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Levels of table files, youngest first.
     pub levels: Vec<LevelStats>,
-    /// Bytes of memory for what is kept of open table files: beside the memory budget, about a
-    /// thousandth of what the files hold.
+    /// Bytes of memory for what is kept of open table files: beside the memory budget, less than
+    /// a thousandth of their size.
     pub index_bytes: u64,
     /// Range deletions that compaction has not applied everywhere yet.
     pub range_tombstones: u64,
