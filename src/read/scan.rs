@@ -83,7 +83,8 @@ impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
             shadow,
             clock,
             examined: 0,
-            gap_steps: 0,
+            // A page that begins in a gap seeks at once: pages of few examined entries get across.
+            gap_steps: STEPS_BEFORE_SEEK,
             key: Vec::new(),
         }
     }
