@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tablestone::env::SimEnv;
+use tablestone::env::{Env, SimEnv};
 use tablestone::{Database, Error, Precondition, ReadMode, Recovery};
 
 use support::model::{Model, dump, value, without_versions};
@@ -50,17 +50,30 @@ fn image() -> Image {
     let content = without_versions(&dump(&db));
     drop((t, u));
     db.close().unwrap();
-    let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
-    let paths = names.map(|name| Path::new(DIR).join(name));
-    let files = paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect();
-    Image { files, content }
+    Image::of(&env, content)
 }
 
 impl Image {
+    /// The files of a database that was closed, without those that nobody would miss: what it left
+    /// for a later opening to remove.
+    fn of(env: &SimEnv, content: Model) -> Self {
+        let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
+        let paths = names.map(|name| Path::new(DIR).join(name));
+        let files = paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect();
+        let mut image = Self { files, content };
+        for path in image.files.keys().cloned().collect::<Vec<_>>() {
+            let without = image.with(&path, None);
+            if try_read_all(&without, ReadMode::Pread, &image.content, false).is_ok() {
+                image.files.remove(&path);
+            }
+        }
+        image
+    }
+
     /// A machine with these files, one of them changed.
     fn with(&self, path: &Path, bytes: Option<&[u8]>) -> SimEnv {
         let env = SimEnv::new(4);
-        env.disk_dir();
+        env.disk().create_dir_all(DIR.as_ref()).unwrap();
         for (other, whole) in &self.files {
             match bytes {
                 Some(bytes) if other == path => env.write_file(other, bytes),
@@ -69,17 +82,6 @@ impl Image {
             }
         }
         env
-    }
-}
-
-trait MakeDir {
-    fn disk_dir(&self);
-}
-
-impl MakeDir for SimEnv {
-    fn disk_dir(&self) {
-        use tablestone::env::Env;
-        self.disk().create_dir_all(DIR.as_ref()).unwrap();
     }
 }
 
@@ -292,10 +294,7 @@ fn r_e22_salvage_returns_what_is_whole_and_reports_the_rest() {
     let content = without_versions(&dump(&db));
     drop(t);
     db.close().unwrap();
-    let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
-    let paths = names.map(|name| Path::new(DIR).join(name));
-    let files = paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect();
-    let image = Image { files, content };
+    let image = Image::of(&env, content);
     let rows = &image.content.tables["t"];
     let mut salvaged = 0;
     for (path, bytes) in &image.files {
