@@ -1,0 +1,210 @@
+//! Driving the log: the second half of the [`pipeline`](super::pipeline), by whoever has the log.
+//!
+//! Invariant: one driver at a time holds the log's mutex; it takes what is queued as one group,
+//! and publishes the group only once it is written, synced if durability says so, and in the
+//! memtables. Whoever releases the log looks for more afterwards ([`Pipeline::hand_over`]), so
+//! nothing stays queued that somebody waits for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::pipeline::{Pipeline, Record};
+use super::sequence::Taken;
+use crate::env::JobClass;
+use crate::error::{Error, Result};
+use crate::options::Durability;
+use crate::version::Version;
+use crate::wal::{self, RecordRef};
+
+/// What the pipeline counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(super) commits: AtomicU64,
+    pub(super) groups: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) log_bytes: AtomicU64,
+    pub(super) largest_group: AtomicU64,
+}
+
+/// A reading of [`Counters`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommitStats {
+    pub(crate) commits: u64,
+    pub(crate) groups: u64,
+    pub(crate) syncs: u64,
+    pub(crate) log_bytes: u64,
+    pub(crate) largest_group: u64,
+}
+
+impl Pipeline {
+    /// Drives the log if it is free; says whether it was.
+    pub(super) fn try_drive(&self) -> bool {
+        let Some(mut log) = self.log.try_lock() else {
+            return false;
+        };
+        self.drive(&mut log);
+        drop(log);
+        self.hand_over();
+        true
+    }
+
+    /// Writes one group, if anything is queued, and publishes it.
+    fn drive(&self, log: &mut wal::Writer) {
+        if self.poisoned.get().is_some() {
+            return;
+        }
+        let Some(taken) = self.sequencer.take() else {
+            return;
+        };
+        match self.write_group(log, &taken) {
+            Ok(()) => {
+                taken.wait_applied();
+                self.tree.publish(taken.last);
+                self.waiters.wake_through(taken.last);
+                self.freeze_if_full();
+                self.tree.on_published();
+            }
+            Err(error) => self.poison(&error),
+        }
+    }
+
+    fn write_group(&self, log: &mut wal::Writer, taken: &Taken<Record>) -> Result<()> {
+        let records = taken.records.iter().map(|record| RecordRef {
+            version: record.version,
+            payload: &record.payload,
+            payload_crc: record.payload_crc,
+        });
+        log.append(records)?;
+        if log.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
+            let this = Weak::clone(&self.this);
+            let prepare = Box::new(move || Self::prepare_segment(&this));
+            self.jobs.spawn_after(JobClass::Flush, Duration::ZERO, prepare);
+        }
+        let count = taken.records.len() as u64;
+        let bytes: usize = taken.records.iter().map(|record| record.payload.len()).sum();
+        self.counters.groups.fetch_add(1, Ordering::Relaxed);
+        self.counters.largest_group.fetch_max(count, Ordering::Relaxed);
+        self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        match self.options.durability {
+            Durability::Sync => self.sync_log(log)?,
+            Durability::Interval(interval) => {
+                if !self.sync_queued.swap(true, Ordering::AcqRel) {
+                    let this = Weak::clone(&self.this);
+                    let sync = Box::new(move || Self::interval_sync(&this));
+                    self.jobs.spawn_after(JobClass::Log, interval, sync);
+                }
+            }
+            Durability::Os => {}
+        }
+        Ok(())
+    }
+
+    fn prepare_segment(this: &Weak<Self>) {
+        if let Some(this) = this.upgrade() {
+            report_segments(this.segments.prepare());
+            this.prepare_queued.store(false, Ordering::Release);
+        }
+    }
+
+    fn sync_log(&self, log: &mut wal::Writer) -> Result<()> {
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        log.sync()
+    }
+
+    fn interval_sync(this: &Weak<Self>) {
+        let Some(this) = this.upgrade() else {
+            return;
+        };
+        this.sync_queued.store(false, Ordering::Release);
+        let synced = this.sync_log(&mut this.log.lock());
+        if let Err(error) = synced {
+            this.poison(&error);
+        }
+        this.hand_over();
+    }
+
+    /// After the log was released: more may have been queued by somebody who found it busy.
+    fn hand_over(&self) {
+        if !self.sequencer.is_empty()
+            && self.poisoned.get().is_none()
+            && !self.waiters.wake_a_driver()
+        {
+            self.drive_in_background();
+        }
+    }
+
+    /// Queues a background job that drives the log, unless one is queued.
+    pub(super) fn drive_in_background(&self) {
+        if self.drive_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let job = Box::new(move || {
+            let Some(this) = this.upgrade() else {
+                return;
+            };
+            this.drive_queued.store(false, Ordering::Release);
+            this.drive(&mut this.log.lock());
+            this.hand_over();
+        });
+        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
+    }
+
+    fn poison(&self, error: &Error) {
+        let cause = error.chain();
+        tracing::error!(%cause, "the log failed: the database is read-only until it is reopened");
+        let _ = self.poisoned.set(cause);
+        self.waiters.wake_through(Version::MAX);
+    }
+
+    /// Makes every commit so far durable, whatever the durability.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        let last = self.sequencer.last();
+        self.wait(last)?;
+        let synced = self.sync_log(&mut self.log.lock());
+        self.hand_over();
+        synced.inspect_err(|error| self.poison(error))
+    }
+
+    /// Publishes what is queued, in the background: memtables are flushed once all they hold is
+    /// published, and it may be that nobody waits for those commits.
+    pub(super) fn relieve(&self) {
+        if !self.sequencer.is_empty() {
+            self.drive_in_background();
+        }
+    }
+
+    /// Writes what is queued, seals the log, and refuses writes from here on.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut log = self.log.lock();
+        self.drive(&mut log);
+        match self.poisoned.get() {
+            Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
+            None => log.close(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> CommitStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CommitStats {
+            commits: read(&self.counters.commits),
+            groups: read(&self.counters.groups),
+            syncs: read(&self.counters.syncs),
+            log_bytes: read(&self.counters.log_bytes),
+            largest_group: read(&self.counters.largest_group),
+        }
+    }
+}
+
+/// Segments that could not be prepared are made when they are needed; those that could not be let
+/// go of take space until the database is opened again.
+pub(super) fn report_segments(outcome: Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(cause = %error.chain(), "a log segment could not be prepared or released");
+    }
+}
