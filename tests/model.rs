@@ -264,12 +264,12 @@ fn check_row(view: &TableView, rows: &support::model::TableModel, key: &support:
 }
 
 proptest! {
-    #![proptest_config(config(256, "proptest-regressions/model.txt"))]
+    #![proptest_config(config(1000, "proptest-regressions/model.txt"))]
 
     #[test]
     fn random_scripts_do_what_the_model_does(
         seed in any::<u64>(),
-        steps in vec(step(), 10..120),
+        steps in vec(step(), 10..250),
     ) {
         let mut machine = Machine::new(seed);
         steps.iter().for_each(|step| machine.run(step));

@@ -157,7 +157,6 @@ struct FormatField {
     crc_at: usize,
 }
 
-#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges, of which there is one")]
 const FORMAT_FIELDS: [FormatField; 4] = [
     FormatField { file: |name| name == "CURRENT", format_at: 8, covered: &[(0, 20)], crc_at: 20 },
     FormatField {
