@@ -36,7 +36,8 @@ pub(super) type Work<T> = Box<dyn FnOnce(&Pipeline) -> Applied<T> + Send>;
 /// A write on its way: [`wait`](Commit::wait) blocks the thread, `.await` does not need one.
 ///
 /// The write is checked and ordered when the call that returned this handle returns, except under
-/// overload, when that happens once the engine has room and somebody waits. It is written and
+/// overload, when that happens once the engine has room and somebody waits; [`order`](Commit::order)
+/// makes sure. It is written and
 /// synced at the latest when the handle is waited on, polled or dropped; many handles can be under
 /// way at once and share a sync. Dropping the handle does not undo the write.
 #[must_use = "the outcome is known only after `wait` or `.await`"]
@@ -76,16 +77,30 @@ impl<T> Commit<T> {
     /// [`Error::Poisoned`]: the log failed, and whether the write survives is known after
     /// reopening.
     pub fn wait(mut self) -> Result<T> {
-        let applied = match std::mem::replace(&mut self.state, State::Done) {
+        self.order()?;
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Applied(applied) => {
+                self.pipeline.wait(applied.upto)?;
+                applied.result
+            }
+            State::Gated(..) | State::Done => Err(finished()),
+        }
+    }
+
+    /// Blocks under overload until the write has its place in the commit order, before all that is
+    /// begun afterwards; does nothing otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Poisoned`], [`Error::Closed`]: nothing was changed.
+    pub fn order(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Done) {
             State::Gated(mut gate, work) => {
                 gate.wait(&self.pipeline)?;
-                work(&self.pipeline)
+                self.state = State::Applied(work(&self.pipeline));
             }
-            State::Applied(applied) => applied,
-            State::Done => return Err(finished()),
-        };
-        self.pipeline.wait(applied.upto)?;
-        applied.result
+            ordered => self.state = ordered,
+        }
+        Ok(())
     }
 
     fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Result<T>> {

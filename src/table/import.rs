@@ -78,7 +78,10 @@ impl<'a> Importer<'a> {
         let incarnation = Arc::clone(self.incarnation);
         let bytes = std::mem::take(&mut self.bytes);
         let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, rows);
-        self.under_way.push_back(self.pipeline.begin(bytes, import));
+        let mut commit = self.pipeline.begin(bytes, import);
+        // Else a later one could overtake it, and of equal keys the first would win.
+        commit.order()?;
+        self.under_way.push_back(commit);
         Ok(())
     }
 

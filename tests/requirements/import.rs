@@ -1,7 +1,10 @@
 //! Bulk import over many partitions: the last of equal keys wins, all of it is there, also after
 //! a restart.
 
-use tablestone::Precondition;
+use std::sync::Arc;
+
+use tablestone::env::SimEnv;
+use tablestone::{Database, Precondition};
 
 use crate::support::{Depth, TestDb, all_rows, options};
 
@@ -68,4 +71,31 @@ fn import_beside_other_writers_loses_nothing() {
         });
     });
     assert_eq!(all_rows(&t).len(), 40_000);
+}
+
+/// Commits of an import that are held up by overload are not overtaken by later ones.
+#[test]
+fn r_e24_the_last_of_equal_keys_wins_under_overload_too() {
+    // Rows of a kibibyte, so that each commit of a mebibyte takes as many. Every other row has a
+    // key that the next commit has too, and the others one that the commit before had.
+    const EACH: u16 = 1024;
+    const COMMITS: u8 = 12;
+    let env = SimEnv::new(1);
+    let database = Database::open("db", options().env(Arc::new(env.clone()))).unwrap();
+    let t = database.create_table("t").wait().unwrap();
+    let row = &|commit: u8, i: u16| {
+        if i % 100 == 0 {
+            // Flushes what holds an earlier commit up, before anybody waits for that one.
+            env.run_all();
+        }
+        let partition = if i % 2 == 0 { [0, commit / 2] } else { [1, commit.div_ceil(2)] };
+        (partition, i.to_be_bytes(), vec![commit; 1020])
+    };
+    t.import((0..COMMITS).flat_map(|commit| (0..EACH).map(move |i| row(commit, i)))).unwrap();
+    let stored = all_rows(&t);
+    assert_eq!(stored.len(), usize::from(COMMITS + 1) * usize::from(EACH) / 2);
+    for (partition, row, value) in stored {
+        let last = 2 * partition[1] + 1 - partition[0];
+        assert_eq!(value[0], last.min(COMMITS - 1), "{partition:?} {row:?}");
+    }
 }
