@@ -84,11 +84,11 @@ fn r_e24_the_last_of_equal_keys_wins_under_overload_too() {
     let database = Database::open("db", options().env(Arc::new(env.clone()))).unwrap();
     let t = database.create_table("t").wait().unwrap();
     let row = &|commit: u8, i: u16| {
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             // Flushes what holds an earlier commit up, before anybody waits for that one.
             env.run_all();
         }
-        let partition = if i % 2 == 0 { [0, commit / 2] } else { [1, commit.div_ceil(2)] };
+        let partition = if i.is_multiple_of(2) { [0, commit / 2] } else { [1, commit.div_ceil(2)] };
         (partition, i.to_be_bytes(), vec![commit; 1020])
     };
     t.import((0..COMMITS).flat_map(|commit| (0..EACH).map(move |i| row(commit, i)))).unwrap();
