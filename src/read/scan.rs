@@ -32,8 +32,8 @@ use crate::version::Version;
 const KEYS_PER_LOOK: u64 = 64;
 
 /// Keys beside the RowKey range that are stepped over before a seek, which costs about as much as
-/// twenty steps: most gaps in small partitions end before. (Tests have small partitions only.)
-pub(super) const STEPS_BEFORE_SEEK: u32 = if cfg!(test) { 1 } else { 8 };
+/// twenty steps: gaps in small partitions end before, and large ones lose little.
+pub(super) const STEPS_BEFORE_SEEK: u32 = 3;
 
 /// What a page is read from.
 pub(crate) struct ScanContext<'a, F: SortedFile + 'a> {
