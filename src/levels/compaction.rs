@@ -6,6 +6,7 @@
 //! two compactions run at once whose key ranges and levels touch.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::TableFile;
 use super::gc::{Rule, Verdict};
@@ -15,7 +16,7 @@ use super::state::{Change, Level, LevelState};
 use super::tree::{Flushed, Tree};
 use super::view::Frozen;
 use crate::entry::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
@@ -85,12 +86,13 @@ impl Deeper<'_> {
 }
 
 /// Copies what the rule keeps. Returns how many entries it left out; those that range tombstones
-/// cover may be skipped uncounted, without being read.
+/// cover may be skipped uncounted, without being read. Ends with [`Error::Closed`] once `closing`.
 fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     rule: &mut Rule,
     deeper: &Deeper<'_>,
     outputs: &mut Outputs<'_>,
+    closing: &AtomicBool,
 ) -> Result<u64> {
     let mut key: Vec<u8> = Vec::new();
     let mut in_key = false;
@@ -99,6 +101,9 @@ fn rewrite(
     merge.seek_to_first()?;
     while merge.valid() {
         if !in_key || merge.key() != &*key {
+            if closing.load(Ordering::Relaxed) {
+                return Err(Error::Closed);
+            }
             key.clear();
             key.extend_from_slice(merge.key());
             rule.begin(&key);
@@ -145,7 +150,7 @@ impl Tree {
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs)?;
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs, &self.closing)?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         let flushed = Flushed { version: last, log_start };
@@ -204,7 +209,7 @@ impl Tree {
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs)?;
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs, &self.closing)?;
         Ok((outputs.finish()?, dropped))
     }
 }

@@ -144,6 +144,7 @@ impl Tree {
         drop(claimed);
         match done {
             Ok(()) => self.schedule.lock().compacting = Failures::default(),
+            Err(Error::Closed) => return,
             Err(error) => self.compaction_failed(task, &error),
         }
         self.schedule_compactions();
@@ -259,7 +260,9 @@ impl Tree {
     }
 
     fn run_flush(&self) {
-        if let Err(error) = self.flush_now() {
+        if let Err(error) = self.flush_now()
+            && !matches!(error, Error::Closed)
+        {
             self.metrics.background_failures.add(1);
             tracing::error!(%error, "a flush failed");
             let delay = self.schedule.lock().flushing.add(&error);

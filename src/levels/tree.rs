@@ -81,6 +81,8 @@ pub(crate) struct Tree {
     pub(super) task_ended: Condvar,
     pub(super) flush_lock: Mutex<()>,
     pub(super) flush_queued: AtomicBool,
+    /// Flushes and compactions under way give up: the log still has what was not flushed.
+    pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
@@ -132,6 +134,7 @@ impl Tree {
             task_ended: Condvar::new(),
             flush_lock: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
@@ -217,6 +220,12 @@ impl Tree {
 
     pub(crate) fn cache(&self) -> &BlockCache {
         &self.cache
+    }
+
+    /// Makes flushes and compactions under way give up, and later ones not begin, so that closing
+    /// does not wait for them.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
     }
 
     /// Reads every table file through: all checksums, the order of all entries (R-E22).

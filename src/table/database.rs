@@ -168,7 +168,8 @@ impl Database {
     /// Writes what is in memory to table files, so that opening again replays no log.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Io`]: nothing is lost, the log still has it.
+    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Io`]: nothing is
+    /// lost, the log still has it.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -177,7 +178,8 @@ impl Database {
     /// what snapshots need. Done in the background anyway, in time; this waits for it.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Corruption`], [`Error::Io`]: nothing is lost.
+    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Corruption`],
+    /// [`Error::Io`]: nothing is lost.
     pub fn compact(&self) -> Result<()> {
         self.inner.flush()?;
         self.inner.pipeline.tree().compact_all()
@@ -224,6 +226,7 @@ impl Inner {
             Ok(())
         };
         let closed = self.pipeline.close();
+        self.pipeline.tree().close();
         self.jobs.stop();
         flushed.and(closed)
     }

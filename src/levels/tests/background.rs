@@ -404,3 +404,24 @@ fn a_reader_keeps_its_view_and_the_files_in_it() {
     world.env.run_all();
     assert_eq!(world.table_files(), 0);
 }
+
+/// Closing does not wait for what is under way; nothing is lost, and nothing is left behind.
+#[test]
+fn work_under_way_gives_up_when_the_tree_closes() {
+    let mut world = World::new(9);
+    let mut dice = Dice(9);
+    mixed(&mut world, &mut dice, 900);
+    world.flush();
+    mixed(&mut world, &mut dice, 900);
+    world.tree.close();
+    assert!(matches!(world.tree.compact_all(), Err(crate::Error::Closed)));
+    assert!(matches!(world.tree.flush_now(), Err(crate::Error::Closed)));
+    world.env.run_all();
+    assert_eq!(world.tree.stats().background_failures, 0);
+    world.check();
+    world.reopen().unwrap();
+    world.check();
+    world.flush();
+    world.env.run_all();
+    assert_eq!(world.table_files(), world.levels().files().count(), "no file is left behind");
+}
