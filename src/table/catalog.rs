@@ -100,7 +100,9 @@ impl Catalog {
 
     /// The incarnation that a name stands for, once that is durable.
     pub(super) fn open(&self, pipeline: &Pipeline, name: &str) -> Result<Arc<Incarnation>> {
-        // The registry's lock keeps a drop from marking handles between look-up and entry.
+        // The registry's lock keeps a drop from marking handles between look-up and entry. A drop
+        // waits for it with all latches held, so what has to come from disk is read before.
+        lookup(pipeline, name.as_bytes())?;
         let (entry, found) = {
             let mut open = self.open.lock();
             let entry = lookup(pipeline, name.as_bytes())?;

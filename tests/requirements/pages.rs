@@ -262,3 +262,14 @@ fn r_e12_options_cap_what_a_page_may_have() {
     let page = t.query().limit(100).byte_limit(1000).page().unwrap();
     assert_eq!(page.len(), 3);
 }
+
+#[test]
+fn r_e12_a_full_page_says_so_though_its_work_limit_is_reached_too() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.import((0..6u8).map(|n| ("p", [n], "v"))).unwrap();
+    let page = t.query().limit(5).examine_at_most(5).page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (5, StopReason::Entities));
+    let page = t.query().limit(5).examine_at_most(4).page().unwrap();
+    assert_eq!((page.len(), page.stop_reason()), (4, StopReason::Examined));
+}
