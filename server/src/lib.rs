@@ -1,0 +1,17 @@
+//! A server for Azure Table storage clients on the [`tablestone`] engine.
+//!
+//! The rooms; each calls only rooms below it:
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `wire` | the forms of the protocol's bodies, both directions: JSON, Atom, XML, batch, continuation |
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_lossless
+)]
+
+pub mod wire;

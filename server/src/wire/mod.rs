@@ -1,0 +1,5 @@
+//! The forms of the protocol's bodies, both directions side by side: entities as JSON and Atom,
+//! service documents as XML, entity group transactions as MIME, positions as continuation headers.
+//!
+//! Invariant: nothing here knows of connections, accounts or tables' contents; bytes come in or go
+//! out, and malformed bytes are an error that says where.
