@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::entity::{EntityError, NotAnEntity};
 use crate::version::Version;
 
 /// What a call of this crate returns.
@@ -50,8 +51,19 @@ pub enum Error {
         /// Position of the operation in its batch, from 0.
         index: usize,
         /// What the function returned.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: MergeRefusal,
     },
+    /// The entity breaks a rule of the data model, by itself or as a merge's result.
+    #[error("operation {index}: the entity cannot be stored")]
+    Entity {
+        /// Position of the operation in its batch, from 0.
+        index: usize,
+        /// Which rule, and how.
+        source: Box<EntityError>,
+    },
+    /// A stored row that was asked for as an entity is none; as bytes it can be read.
+    #[error(transparent)]
+    NotAnEntity(Box<NotAnEntity>),
     /// A batch names one RowKey twice.
     #[error("operation {index}: its RowKey is already that of operation {first}")]
     DuplicateRowKey {
@@ -127,6 +139,17 @@ impl Error {
         Self::Io(Box::new(IoError { action, path: path.to_owned(), source }))
     }
 
+    /// Of a merge that refused: an entity's error is told as such.
+    pub(crate) fn refused(index: usize, source: MergeRefusal) -> Self {
+        match source.downcast::<EntityError>() {
+            Ok(source) => Self::Entity { index, source },
+            Err(source) => match source.downcast::<NotAnEntity>() {
+                Ok(source) => Self::NotAnEntity(source),
+                Err(source) => Self::MergeRefused { index, source },
+            },
+        }
+    }
+
     /// The error and its causes in one line, for those who hear of it later.
     pub(crate) fn chain(&self) -> Arc<str> {
         let mut text = self.to_string();
@@ -144,6 +167,9 @@ impl Error {
         matches!(self, Self::Busy { .. })
     }
 }
+
+/// What a refused merge returns as its reason.
+pub type MergeRefusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// Which limit was exceeded, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -39,6 +39,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `table` | what users hold: [`Database`], [`Table`], [`Batch`], [`Query`], [`Page`], [`Snapshot`] |
+//! | `entity` | typed properties, their limits, the form they are stored in: [`Entity`], [`Value`] |
 //! | `commit` | latches, conditions, group commit, publication, opening |
 //! | `read` | point reads, multi-gets, scans, estimates |
 //! | `levels` | manifest, flush, compaction, retention, back-pressure |
@@ -59,6 +60,7 @@
 
 mod cache;
 mod commit;
+mod entity;
 mod entry;
 pub mod env;
 mod error;
@@ -77,8 +79,12 @@ mod varint;
 mod version;
 mod wal;
 
-pub use commit::{Commit, MergeRefusal, Precondition, RecoveryReport, TornTail};
-pub use error::{Corruption, Error, IoError, Limit, Result};
+pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
+pub use entity::{
+    DateTime, Entity, EntityError, FromValue, Guid, IntoValue, NotAnEntity, ParseError, RowError,
+    Value, ValueRef, ValueType,
+};
+pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, StopReason};
 pub use table::{

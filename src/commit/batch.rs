@@ -11,7 +11,7 @@ use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::{Pipeline, Prepared};
 use crate::entry::Kind;
-use crate::error::{Error, Limit, Result};
+use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::read;
@@ -31,9 +31,6 @@ pub enum Precondition {
     /// It must exist and be at this version: its ETag must match.
     Version(Version),
 }
-
-/// What a refused merge returns as its reason.
-pub type MergeRefusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// Makes the new value of an entity from the stored one, if there is one.
 pub(crate) type MergeFn = Box<dyn FnOnce(Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> + Send>;
@@ -230,7 +227,7 @@ impl Operation {
         match std::mem::replace(&mut self.action, Action::Delete) {
             Action::Merge(merge) => {
                 let old = newest.exists.then_some(&*newest.value);
-                let value = merge(old).map_err(|source| Error::MergeRefused { index, source })?;
+                let value = merge(old).map_err(|source| Error::refused(index, source))?;
                 check_limit(Limit::Value, value.len(), value_limit)?;
                 self.action = Action::Put(value);
             }

@@ -16,8 +16,8 @@ mod recovery;
 mod sequence;
 mod waiters;
 
+pub use batch::Precondition;
 pub(crate) use batch::{Action, BatchLimits, BatchWrite, Incarnation, Operation, batch_bytes};
-pub use batch::{MergeRefusal, Precondition};
 pub(crate) use handle::Applied;
 pub use handle::Commit;
 pub(crate) use payload::Payload;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::commit::{Action, MergeRefusal, Operation, Precondition, batch_bytes, check_limit};
-use crate::error::{Error, Limit, Result};
+use crate::commit::{Action, Operation, Precondition, batch_bytes, check_limit};
+use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::options::Options;
 
 /// Operations on entities of one partition that are done all or none (R-E07).

@@ -10,10 +10,9 @@ use super::import::{ImportReport, Importer};
 use super::snapshot::Snapshot;
 use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::commit::{
-    BatchLimits, BatchWrite, Commit, Incarnation, MergeRefusal, Precondition, check_limit,
-    delete_rows,
+    BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
 };
-use crate::error::{Error, Limit, Result};
+use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::options::Options;
 use crate::version::Version;
 
