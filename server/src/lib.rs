@@ -14,4 +14,6 @@
     clippy::cast_lossless
 )]
 
+pub mod address;
+pub mod error;
 pub mod wire;

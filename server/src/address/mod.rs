@@ -1,0 +1,138 @@
+//! What a request is about: the account and the resource that its address names.
+//!
+//! Invariant: an address is decoded exactly once and afterwards is text, so that a key may hold
+//! percent signs, quotes, or what looks like the rest of an address: `x',RowKey='y` is a key.
+
+mod query;
+mod resource;
+mod text;
+
+pub use query::{Parameter, QueryString};
+pub use resource::{Resource, push_entity_address};
+
+use crate::error::{ErrorCode, ServiceError};
+
+/// What an account's read-only copy adds to the account's name in addresses.
+const SECONDARY: &str = "-secondary";
+
+/// Where in an address the account's name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `http://ACCOUNT.table.HOST/...`, as the cloud has it.
+    Host,
+    /// `http://HOST/ACCOUNT/...`, as the emulator has it.
+    Path,
+}
+
+/// The address of a request.
+///
+/// ```
+/// use tablestone_server::address::{Address, Resource};
+/// let path = "/devstoreaccount1/People(PartitionKey='de',RowKey='O%27%27Brien%25')";
+/// let address = Address::parse(Some("127.0.0.1:10002"), path, |_| true)?;
+/// assert_eq!(address.account, "devstoreaccount1");
+/// let (partition_key, row_key) = ("de".into(), "O'Brien%".into());
+/// assert_eq!(address.resource, Resource::Entity { table: "People".into(), partition_key, row_key });
+/// # Ok::<(), tablestone_server::error::ServiceError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// The account's name, without what marks its secondary.
+    pub account: &'a str,
+    /// Whether it is the account's secondary that is meant, where statistics are.
+    pub secondary: bool,
+    /// Where the account's name was found.
+    pub style: Style,
+    /// What of the account is meant.
+    pub resource: Resource,
+}
+
+impl<'a> Address<'a> {
+    /// Reads the `Host` header and the path of a request as they were sent. A host of the form
+    /// `NAME.table.REST` names an account if `is_account` says so of NAME; else the path does.
+    ///
+    /// # Errors
+    /// [`ErrorCode::HostInformationNotPresent`], [`ErrorCode::InvalidUri`] if no account is named or
+    /// the path is no percent-encoded UTF-8, [`ErrorCode::InvalidInput`] for keys out of form.
+    pub fn parse(
+        host: Option<&'a str>,
+        path: &'a str,
+        is_account: impl Fn(&str) -> bool,
+    ) -> Result<Self, ServiceError> {
+        let host = host.filter(|host| !host.is_empty());
+        let host = host.ok_or(ErrorCode::HostInformationNotPresent)?;
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let (name, style, rest) = match account_of_host(host) {
+            Some(name) if is_account(primary(name).0) => (name, Style::Host, path),
+            _ => {
+                let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+                (name, Style::Path, rest)
+            }
+        };
+        if name.is_empty() {
+            return Err(ErrorCode::InvalidUri.because("The address names no account."));
+        }
+        let (account, secondary) = primary(name);
+        let resource = Resource::parse(rest.trim_start_matches('/'))?;
+        Ok(Self { account, secondary, style, resource })
+    }
+}
+
+/// The first label of a host of the form `NAME.table.REST`.
+fn account_of_host(host: &str) -> Option<&str> {
+    let (name, rest) = host.split_once('.')?;
+    let second = rest.split('.').next()?;
+    second.eq_ignore_ascii_case("table").then_some(name)
+}
+
+/// The account that a name in an address means, and whether it means the secondary.
+fn primary(name: &str) -> (&str, bool) {
+    match name.strip_suffix(SECONDARY) {
+        Some(account) => (account, true),
+        None => (name, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(host: &str, path: &str) -> (String, bool, Style, Resource) {
+        let address = Address::parse(Some(host), path, |name| name == "acct").unwrap();
+        (address.account.into(), address.secondary, address.style, address.resource)
+    }
+
+    /// R-S01: both styles, and the secondary in both.
+    #[test]
+    fn r_s01_an_account_is_named_by_host_or_path() {
+        let tables = |secondary, style| ("acct".into(), secondary, style, Resource::Tables);
+        let local = "127.0.0.1:10002";
+        assert_eq!(parse(local, "/acct/Tables"), tables(false, Style::Path));
+        assert_eq!(parse(local, "/acct-secondary/Tables"), tables(true, Style::Path));
+        let cloud = "acct.table.core.windows.net";
+        assert_eq!(parse(cloud, "/Tables"), tables(false, Style::Host));
+        assert_eq!(parse("acct-secondary.TABLE.local:80", "/Tables"), tables(true, Style::Host));
+        // A host that only looks like it: a service called `store` in a namespace called `table`.
+        assert_eq!(parse("store.table.svc", "/acct/Tables"), tables(false, Style::Path));
+        // With the account in the host, a path that repeats it names a table of that name.
+        let (.., resource) = parse(cloud, "/acct");
+        assert_eq!(resource, Resource::Entities { table: "acct".into() });
+    }
+
+    #[test]
+    fn the_service_is_what_is_left_when_nothing_follows_the_account() {
+        for path in ["/acct", "/acct/", "acct", "/acct//"] {
+            assert_eq!(parse("localhost", path).3, Resource::Service, "{path}");
+        }
+        assert_eq!(parse("acct.table.local", "").3, Resource::Service);
+    }
+
+    #[test]
+    fn an_address_without_host_or_account_is_refused() {
+        let code = |host, path| Address::parse(host, path, |_| true).unwrap_err().code();
+        assert_eq!(code(None, "/acct/Tables"), ErrorCode::HostInformationNotPresent);
+        assert_eq!(code(Some(""), "/acct/Tables"), ErrorCode::HostInformationNotPresent);
+        assert_eq!(code(Some("localhost"), "/"), ErrorCode::InvalidUri);
+        assert_eq!(code(Some("localhost"), "//Tables"), ErrorCode::InvalidUri);
+    }
+}
