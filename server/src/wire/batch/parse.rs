@@ -1,0 +1,361 @@
+//! Takes a batch body apart, in one pass from front to back.
+//!
+//! Clients differ in line ends, in the `--` after the last boundary, in blank lines, and in whether
+//! they send Content-Length. So lines end with LF or CRLF; a boundary counts only where it is a
+//! whole line; where a Content-Length is given, that many bytes are the body whatever they look
+//! like; and a list of parts ends at its closing boundary, at a boundary with nothing after it, at
+//! or at the enclosing list's boundary.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+use super::error::{BatchError, BatchErrorKind};
+
+/// Headers of a part or of a request in it. SDKs send about ten.
+const MAX_HEADERS: usize = 64;
+
+/// How much of an offending line an error shows, in characters.
+const SHOWN: usize = 60;
+
+/// What a batch asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Batch<'a> {
+    /// Operations that are applied all or not at all, in this order.
+    ChangeSet(Vec<SubRequest<'a>>),
+    /// A single query.
+    Query(SubRequest<'a>),
+}
+
+/// One request of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubRequest<'a> {
+    /// The verb, as sent.
+    pub method: &'a str,
+    /// The address as sent: absolute in every SDK, percent-encoded, possibly with spaces.
+    pub target: &'a str,
+    /// The part's Content-ID, which its answer repeats.
+    pub content_id: Option<Cow<'a, str>>,
+    /// The request's headers, in order.
+    pub headers: Vec<(&'a str, Cow<'a, str>)>,
+    /// The body; it may begin with blank lines.
+    pub body: &'a [u8],
+}
+
+impl SubRequest<'_> {
+    /// The value of the first header of this name, in any case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+}
+
+/// Takes apart the body of a `$batch` request with this Content-Type.
+///
+/// # Errors
+/// [`BatchError`] with the offset: [`BatchErrorKind::TooManyOperations`] beyond `max_operations`,
+/// anything else where the body is no batch.
+pub fn parse<'a>(
+    content_type: &str,
+    body: &'a [u8],
+    max_operations: usize,
+) -> Result<Batch<'a>, BatchError> {
+    let Some(outer) = boundary(content_type) else {
+        let found = shown(content_type.as_bytes());
+        return Err(BatchError { offset: 0, kind: BatchErrorKind::NotMultipart { found } });
+    };
+    let mut parser = Parser { body, at: 0, outer: &outer, inner: None, max_operations };
+    parser.enter(&outer)?;
+    parser.batch()
+}
+
+/// The boundary of a `multipart/mixed` Content-Type.
+fn boundary(content_type: &str) -> Option<String> {
+    let (kind, parameters) = content_type.split_once(';')?;
+    if !kind.trim().eq_ignore_ascii_case("multipart/mixed") {
+        return None;
+    }
+    let value = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim())
+    })?;
+    let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn find<'h>(headers: &'h [(&str, Cow<'_, str>)], name: &str) -> Option<&'h str> {
+    let found = headers.iter().find(|(at, _)| at.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.as_ref())
+}
+
+/// The beginning of a line, for an error.
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).chars().take(SHOWN).collect()
+}
+
+/// A line that separates parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delimiter {
+    /// Of the change set; `last` with the closing hyphens.
+    Inner { last: bool },
+    /// Of the batch; `last` likewise.
+    Outer { last: bool },
+}
+
+struct Parser<'a, 'b> {
+    body: &'a [u8],
+    at: usize,
+    outer: &'b str,
+    inner: Option<String>,
+    max_operations: usize,
+}
+
+type Headers<'a> = Vec<(&'a str, Cow<'a, str>)>;
+
+impl<'a> Parser<'a, '_> {
+    fn batch(mut self) -> Result<Batch<'a>, BatchError> {
+        let began = self.at;
+        let headers = self.headers()?;
+        let kind = find(&headers, "Content-Type").unwrap_or("").to_owned();
+        let batch = if is_http(&kind) {
+            let content_id = content_id(headers);
+            Batch::Query(self.request(content_id)?)
+        } else if let Some(inner) = boundary(&kind) {
+            let empty = self.enter(&inner)?;
+            self.inner = Some(inner);
+            Batch::ChangeSet(if empty { Vec::new() } else { self.change_set()? })
+        } else {
+            return Err(error(began, BatchErrorKind::PartType { found: shown(kind.as_bytes()) }));
+        };
+        self.end()?;
+        Ok(batch)
+    }
+
+    /// After the one part: nothing but boundaries and blank lines, up to the closing boundary.
+    fn end(&mut self) -> Result<(), BatchError> {
+        while let Some(offset) = self.skip_blank() {
+            match self.delimiter_here() {
+                Some(Delimiter::Outer { last: true }) => return Ok(()),
+                Some(_) => self.skip_line(),
+                None => return Err(error(offset, BatchErrorKind::SecondPart)),
+            }
+        }
+        Ok(())
+    }
+
+    fn change_set(&mut self) -> Result<Vec<SubRequest<'a>>, BatchError> {
+        let mut requests = Vec::new();
+        // Each turn begins after an opening boundary.
+        loop {
+            let Some(offset) = self.skip_blank() else { return Ok(requests) };
+            match self.delimiter_here() {
+                None => {}
+                Some(Delimiter::Inner { last: false }) => {
+                    self.skip_line();
+                    continue;
+                }
+                // The boundary before this one was the last, without its hyphens.
+                Some(_) => return Ok(requests),
+            }
+            if requests.len() == self.max_operations {
+                let kind = BatchErrorKind::TooManyOperations { limit: self.max_operations };
+                return Err(error(offset, kind));
+            }
+            let headers = self.headers()?;
+            let kind = find(&headers, "Content-Type").unwrap_or("");
+            if !is_http(kind) {
+                let found = shown(kind.as_bytes());
+                return Err(error(offset, BatchErrorKind::PartType { found }));
+            }
+            requests.push(self.request(content_id(headers))?);
+            match self.delimiter_here() {
+                Some(Delimiter::Inner { last: false }) => self.skip_line(),
+                _ => return Ok(requests),
+            }
+        }
+    }
+
+    /// A request, up to the delimiter after it.
+    fn request(&mut self, outer_id: Option<Cow<'a, str>>) -> Result<SubRequest<'a>, BatchError> {
+        let offset = self.skip_blank().unwrap_or(self.at);
+        let line = self.line();
+        let Some((method, target)) = request_line(line) else {
+            return Err(error(offset, BatchErrorKind::RequestLine { found: shown(line) }));
+        };
+        let headers = self.headers()?;
+        let body = match find(&headers, "Content-Length") {
+            Some(length) => self.sized_body(length)?,
+            None => self.body_to_delimiter()?,
+        };
+        let content_id = outer_id.or_else(|| find(&headers, "Content-ID").map(own));
+        Ok(SubRequest { method, target, content_id, headers, body })
+    }
+
+    /// As many bytes as the header says, after which only blanks may stand before a delimiter.
+    fn sized_body(&mut self, length: &str) -> Result<&'a [u8], BatchError> {
+        let wrong = || error(self.at, BatchErrorKind::ContentLength { length: length.to_owned() });
+        let size: usize = length.parse().map_err(|_| wrong())?;
+        let end = self.at.checked_add(size).ok_or_else(wrong)?;
+        let body = self.body.get(self.at..end).ok_or_else(wrong)?;
+        let rest = self.body.get(end..).unwrap_or_default();
+        let next = end + (rest.len() - rest.trim_ascii_start().len());
+        let before = next.checked_sub(1).and_then(|before| self.body.get(before));
+        if before != Some(&b'\n') || self.delimiter_at(next).is_none() {
+            return Err(wrong());
+        }
+        self.at = next;
+        Ok(body)
+    }
+
+    /// Everything up to the next line that is a delimiter, without the line end before it.
+    fn body_to_delimiter(&mut self) -> Result<&'a [u8], BatchError> {
+        let began = self.at;
+        let found = self.line_starts().find(|start| self.delimiter_at(*start).is_some());
+        let Some(next) = found else {
+            let boundary = shown(self.inner.as_deref().unwrap_or(self.outer).as_bytes());
+            return Err(error(began, BatchErrorKind::NoBoundary { boundary }));
+        };
+        self.at = next;
+        Ok(without_line_end(self.body.get(began..next).unwrap_or_default()))
+    }
+
+    /// Headers up to a blank line, which is taken, or a delimiter or the end, which is not.
+    fn headers(&mut self) -> Result<Headers<'a>, BatchError> {
+        let mut headers: Headers<'a> = Vec::new();
+        loop {
+            if self.delimiter_here().is_some() {
+                return Ok(headers);
+            }
+            let offset = self.at;
+            let line = self.line();
+            if line.is_empty() {
+                return Ok(headers);
+            }
+            let bad = || error(offset, BatchErrorKind::Header { found: shown(line) });
+            let text = std::str::from_utf8(line).map_err(|_| bad())?;
+            if text.contains(|it: char| it.is_control() && it != '\t') {
+                return Err(bad());
+            }
+            if text.starts_with([' ', '\t']) {
+                // A folded line goes on with the header before it.
+                let (_, value) = headers.last_mut().ok_or_else(bad)?;
+                let value = value.to_mut();
+                value.push(' ');
+                value.push_str(text.trim_ascii());
+                continue;
+            }
+            let (name, value) = text.split_once(':').ok_or_else(bad)?;
+            if name.is_empty() || name.contains([' ', '\t']) {
+                return Err(bad());
+            }
+            if headers.len() == MAX_HEADERS {
+                let kind = BatchErrorKind::TooManyHeaders { limit: MAX_HEADERS };
+                return Err(error(offset, kind));
+            }
+            headers.push((name, Cow::Borrowed(value.trim_ascii())));
+        }
+    }
+
+    /// Goes behind the boundary that must come first; whether it closes its list at once. A
+    /// preamble, which MIME allows, would hide operations whose boundary is misspelt.
+    fn enter(&mut self, boundary: &str) -> Result<bool, BatchError> {
+        let offset = self.skip_blank().unwrap_or(self.at);
+        let rest = self.body.get(offset..).unwrap_or_default();
+        let Some(last) = boundary_line(rest, boundary) else {
+            let kind = BatchErrorKind::NoBoundary { boundary: shown(boundary.as_bytes()) };
+            return Err(error(offset, kind));
+        };
+        self.skip_line();
+        Ok(last)
+    }
+
+    /// Where lines from here on begin that may be delimiters.
+    fn line_starts(&self) -> impl Iterator<Item = usize> {
+        let (at, body) = (self.at, self.body);
+        let rest = body.get(at..).unwrap_or_default();
+        std::iter::once(at).chain(memmem::find_iter(rest, b"\n--").map(move |found| at + found + 1))
+    }
+
+    /// The delimiter at this line, if it is one.
+    fn delimiter_here(&self) -> Option<Delimiter> {
+        self.delimiter_at(self.at)
+    }
+
+    fn delimiter_at(&self, start: usize) -> Option<Delimiter> {
+        let line = self.body.get(start..)?;
+        let inner = self.inner.as_deref().and_then(|inner| boundary_line(line, inner));
+        let inner = inner.map(|last| Delimiter::Inner { last });
+        inner.or_else(|| Some(Delimiter::Outer { last: boundary_line(line, self.outer)? }))
+    }
+
+    /// Goes past blank lines; the offset of what comes, none at the end.
+    fn skip_blank(&mut self) -> Option<usize> {
+        while self.at < self.body.len() {
+            let before = self.at;
+            if !self.line().trim_ascii().is_empty() {
+                self.at = before;
+                return Some(before);
+            }
+        }
+        None
+    }
+
+    fn skip_line(&mut self) {
+        self.line();
+    }
+
+    /// The next line without its end; empty at the end of the body.
+    fn line(&mut self) -> &'a [u8] {
+        let rest = self.body.get(self.at..).unwrap_or_default();
+        let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        self.at += length;
+        without_line_end(rest.get(..length).unwrap_or_default())
+    }
+}
+
+fn error(offset: usize, kind: BatchErrorKind) -> BatchError {
+    BatchError { offset, kind }
+}
+
+fn own(text: &str) -> Cow<'static, str> {
+    Cow::Owned(text.to_owned())
+}
+
+fn is_http(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/http")
+}
+
+fn content_id<'a>(headers: Headers<'a>) -> Option<Cow<'a, str>> {
+    let mut headers = headers.into_iter();
+    headers.find(|(name, _)| name.eq_ignore_ascii_case("Content-ID")).map(|(_, value)| value)
+}
+
+fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether the first line of `rest` is this boundary; true inside if it closes the list.
+fn boundary_line(rest: &[u8], boundary: &str) -> Option<bool> {
+    let rest = rest.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?;
+    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    match rest.get(..end)?.trim_ascii_end() {
+        b"" => Some(false),
+        b"--" => Some(true),
+        _ => None,
+    }
+}
+
+/// Method and address. The address may have spaces, as in samples of the documentation.
+fn request_line(line: &[u8]) -> Option<(&str, &str)> {
+    let line = std::str::from_utf8(line).ok()?.trim_ascii();
+    let (method, rest) = line.split_once(' ')?;
+    let (target, version) = rest.rsplit_once(' ')?;
+    let target = target.trim_ascii();
+    let plausible = version.starts_with("HTTP/")
+        && method.bytes().all(|it| it.is_ascii_alphabetic())
+        && !method.is_empty()
+        && !target.is_empty();
+    plausible.then_some((method, target))
+}

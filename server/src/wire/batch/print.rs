@@ -1,0 +1,111 @@
+//! [`BatchWriter`] prints the answer to a batch.
+//!
+//! Clients take it apart with little more than a search: JavaScript looks for
+//! `--changesetresponse_`, `HTTP/1.1 204`, `ETag: ` and a body on one line, so names keep their
+//! case, bodies are one line, and lines end with CRLF.
+
+use std::fmt::Display;
+
+use http::StatusCode;
+
+/// One answer within a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchPart<'a> {
+    /// Its status.
+    pub status: StatusCode,
+    /// The Content-ID of the request it answers.
+    pub content_id: Option<&'a str>,
+    /// Its headers, printed as they are; values have no control characters.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// Its body, one line.
+    pub body: &'a [u8],
+}
+
+/// Prints the answer to a batch, part by part.
+///
+/// ```
+/// use http::StatusCode;
+/// use tablestone_server::wire::batch::{BatchPart, BatchWriter};
+///
+/// let mut writer = BatchWriter::change_set("1", "2");
+/// let headers = [("ETag", "W/\"a\"")];
+/// writer.part(&BatchPart {
+///     status: StatusCode::NO_CONTENT,
+///     content_id: None,
+///     headers: &headers,
+///     body: b"",
+/// });
+/// assert_eq!(writer.content_type(), "multipart/mixed; boundary=batchresponse_1");
+/// let text = String::from_utf8(writer.finish()).unwrap();
+/// assert!(text.contains("\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/\"a\"\r\n\r\n"));
+/// ```
+#[derive(Debug)]
+pub struct BatchWriter {
+    out: Vec<u8>,
+    batch_boundary: String,
+    /// None for a query, whose part stands in the batch itself.
+    change_set_boundary: Option<String>,
+}
+
+impl BatchWriter {
+    /// The answer to a change set; the identifiers make the boundaries unique.
+    #[must_use]
+    pub fn change_set(batch_id: impl Display, change_set_id: impl Display) -> Self {
+        let batch_boundary = format!("batchresponse_{batch_id}");
+        let change_set_boundary = format!("changesetresponse_{change_set_id}");
+        let out = format!(
+            "--{batch_boundary}\r\n\
+             Content-Type: multipart/mixed; boundary={change_set_boundary}\r\n\r\n"
+        );
+        let change_set_boundary = Some(change_set_boundary);
+        Self { out: out.into_bytes(), batch_boundary, change_set_boundary }
+    }
+
+    /// The answer to a single query.
+    #[must_use]
+    pub fn query(batch_id: impl Display) -> Self {
+        let batch_boundary = format!("batchresponse_{batch_id}");
+        Self { out: Vec::new(), batch_boundary, change_set_boundary: None }
+    }
+
+    /// The Content-Type of the whole.
+    #[must_use]
+    pub fn content_type(&self) -> String {
+        format!("multipart/mixed; boundary={}", self.batch_boundary)
+    }
+
+    /// Adds a part.
+    pub fn part(&mut self, part: &BatchPart<'_>) {
+        let boundary = self.change_set_boundary.as_ref().unwrap_or(&self.batch_boundary);
+        let out = &mut self.out;
+        put(out, &["--", boundary, "\r\nContent-Type: application/http\r\n"]);
+        put(out, &["Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "]);
+        let reason = part.status.canonical_reason().unwrap_or_default();
+        put(out, &[part.status.as_str(), " ", reason, "\r\n"]);
+        if let Some(id) = part.content_id {
+            put(out, &["Content-ID: ", id, "\r\n"]);
+        }
+        for (name, value) in part.headers {
+            put(out, &[name, ": ", value, "\r\n"]);
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(part.body);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The whole, closed.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        if let Some(boundary) = &self.change_set_boundary {
+            put(&mut self.out, &["--", boundary, "--\r\n"]);
+        }
+        put(&mut self.out, &["--", &self.batch_boundary, "--\r\n"]);
+        self.out
+    }
+}
+
+fn put(out: &mut Vec<u8>, texts: &[&str]) {
+    for text in texts {
+        out.extend_from_slice(text.as_bytes());
+    }
+}

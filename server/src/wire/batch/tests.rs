@@ -1,0 +1,249 @@
+//! Batches as SDKs send them, as nobody should, and as chance makes them (R-S07).
+
+use http::StatusCode;
+use proptest::prelude::*;
+
+use super::*;
+
+const TYPE: &str = "multipart/mixed; boundary=batch_b";
+
+fn change_set(body: &str) -> Vec<SubRequest<'_>> {
+    match parse(TYPE, body.as_bytes(), 100) {
+        Ok(Batch::ChangeSet(requests)) => requests,
+        other => panic!("expected a change set: {other:?}"),
+    }
+}
+
+fn kind(body: &str) -> BatchErrorKind {
+    parse(TYPE, body.as_bytes(), 100).expect_err("refused").kind
+}
+
+/// One operation with this body, with CRLF and every boundary closed.
+fn one(body: &str) -> String {
+    format!(
+        "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n\
+         --changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+         POST http://127.0.0.1:10002/devstoreaccount1/t HTTP/1.1\r\nAccept: */*\r\n\r\n\
+         {body}\r\n--changeset_c--\r\n--batch_b--\r\n"
+    )
+}
+
+/// The form of the Python SDK: CRLF, Content-ID in the part, Content-Length.
+#[test]
+fn python() {
+    let body = "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n\
+        --changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\
+        Content-ID: 0\r\n\r\nPUT http://h/a/t(PartitionKey='p',RowKey='r') HTTP/1.1\r\n\
+        If-Match: *\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}\r\n\
+        --changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\
+        Content-ID: 1\r\n\r\nDELETE http://h/a/t(PartitionKey='p',RowKey='s') HTTP/1.1\r\n\
+        if-match: W/\"x\"\r\nContent-Length: 0\r\n\r\n\r\n--changeset_c--\r\n\r\n--batch_b--\r\n";
+    let requests = change_set(body);
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].method, "PUT");
+    assert_eq!(requests[0].target, "http://h/a/t(PartitionKey='p',RowKey='r')");
+    assert_eq!(requests[0].content_id.as_deref(), Some("0"));
+    assert_eq!(requests[0].header("if-match"), Some("*"));
+    assert_eq!(requests[0].body, b"{\"a\":\"b\"}");
+    assert_eq!(requests[1].header("If-Match"), Some("W/\"x\""));
+    assert_eq!(requests[1].content_id.as_deref(), Some("1"));
+    assert_eq!(requests[1].body, b"");
+}
+
+/// The form of the JavaScript SDK: no Content-Length, two blank lines before a body.
+#[test]
+fn javascript() {
+    let requests = one("\r\n{\"a\":1}");
+    let requests = change_set(&requests);
+    assert_eq!(requests[0].body, b"\r\n{\"a\":1}");
+    assert_eq!(requests[0].content_id, None);
+}
+
+/// The form of the Rust crate and of the documentation's sample: bare LF, no `--` at the very end.
+#[test]
+fn rust() {
+    let body = one("{}").replace("\r\n", "\n").replace("--batch_b--\n", "--batch_b\n");
+    assert_eq!(change_set(&body)[0].body, b"{}");
+    let body = body.replace("--changeset_c--\n", "--changeset_c\n");
+    assert_eq!(change_set(&body).len(), 1);
+}
+
+/// A query stands alone, here without the blank line after its headers, as Azurite's tests send it.
+#[test]
+fn a_query() {
+    let body = "--batch_b\r\nContent-Type: application/http\r\n\r\n\
+        GET http://h/t(PartitionKey='a', RowKey='b c') HTTP/1.1\r\nAccept: x\r\n--batch_b--";
+    let Ok(Batch::Query(query)) = parse(TYPE, body.as_bytes(), 100) else { panic!("a query") };
+    assert_eq!(query.target, "http://h/t(PartitionKey='a', RowKey='b c')");
+    assert_eq!(query.headers, [("Accept", "x".into())]);
+    assert!(query.body.is_empty());
+}
+
+/// Boundaries count at line starts only, and not inside a body of known length (protocol 8).
+#[test]
+fn bodies_that_look_like_protocol() {
+    let text = "{\"a\":\"--changeset_c--batch_b HTTP/1.1 400\"}\n --changeset_c\n--changeset_cc";
+    assert_eq!(change_set(&one(text))[0].body, text.as_bytes());
+
+    let text = "{}\r\n--changeset_c--\r\n--batch_b--\r\n";
+    let sized = one(text).replace("*/*", &format!("*/*\r\nContent-Length: {}", text.len()));
+    assert_eq!(change_set(&sized)[0].body, text.as_bytes());
+    for wrong in ["0", "1", "70", "-1", "99999999999999999999", "x"] {
+        let sized = one("{}").replace("*/*", &format!("*/*\r\nContent-Length: {wrong}"));
+        assert!(matches!(kind(&sized), BatchErrorKind::ContentLength { .. }), "{wrong}");
+    }
+}
+
+/// Folded part headers, quoted boundaries, blank lines and an epilogue are MIME's rights.
+#[test]
+fn mime() {
+    let body =
+        one("{}").replace("mixed; boundary=changeset_c", "mixed;\r\n BOUNDARY=\"changeset_c\"");
+    let body = format!("\r\n{body}This was a message.\r\n");
+    assert_eq!(change_set(&body)[0].body, b"{}");
+    let quoted = "Multipart/Mixed; charset=x; boundary=\"batch_b\"";
+    assert!(parse(quoted, body.as_bytes(), 100).is_ok());
+}
+
+/// Each refusal says what is wrong, and at which byte.
+#[test]
+fn refusals() {
+    use BatchErrorKind as Kind;
+    let good = one("{}");
+    for wrong in ["application/json", "multipart/mixed", "multipart/mixed; boundary=", ""] {
+        let error = parse(wrong, good.as_bytes(), 100).expect_err(wrong);
+        assert!(matches!(error.kind, Kind::NotMultipart { .. }));
+    }
+    assert!(matches!(kind(""), Kind::NoBoundary { .. }));
+    assert!(matches!(kind(&format!("preamble\r\n{good}")), Kind::NoBoundary { .. }));
+    assert!(matches!(kind(&good.replace("--changeset_c\r\n", "")), Kind::NoBoundary { .. }));
+    let cut = good.split("\r\n--changeset_c--").next().expect("a beginning");
+    assert!(matches!(kind(cut), Kind::NoBoundary { .. }));
+    assert!(matches!(kind(&good.replace("application/http", "text/plain")), Kind::PartType { .. }));
+    assert!(matches!(kind(&good.replace("Accept: */*", "Accept")), Kind::Header { .. }));
+    assert!(matches!(kind(&good.replace(" HTTP/1.1", "")), Kind::RequestLine { .. }));
+    let many = "a: b\r\n".repeat(65) + "Accept";
+    assert!(matches!(kind(&good.replace("Accept", &many)), Kind::TooManyHeaders { limit: 64 }));
+
+    let bad = good.replace("Accept: ", "Accept ");
+    let error = parse(TYPE, bad.as_bytes(), 100);
+    let error = error.expect_err("no header").to_string();
+    let at = good.find("Accept").expect("there");
+    assert_eq!(error, format!("byte {at} of the batch: expected a header, found \"Accept */*\""));
+}
+
+/// One change set, or one query, and nothing beside it (protocol 8).
+#[test]
+fn a_second_part() {
+    let good = one("{}");
+    let again = good.replace("--batch_b--\r\n", &good);
+    assert_eq!(kind(&again), BatchErrorKind::SecondPart);
+    let query = "Content-Type: application/http\r\n\r\nGET http://h/t HTTP/1.1\r\n\r\n";
+    let after = good.replace("--batch_b--", &format!("--batch_b\r\n{query}--batch_b--"));
+    assert_eq!(kind(&after), BatchErrorKind::SecondPart);
+    let two = format!("--batch_b\r\n{query}--batch_b\r\n{query}--batch_b--");
+    assert_eq!(kind(&two), BatchErrorKind::SecondPart);
+}
+
+/// More than a hundred operations are refused before they are held (protocol 8).
+#[test]
+fn too_many() {
+    let part = "--changeset_c\nContent-Type: application/http\n\nDELETE http://h/t HTTP/1.1\n\n";
+    let whole =
+        |count| one("{}").replace("--changeset_c--", &(part.repeat(count) + "--changeset_c--"));
+    assert_eq!(change_set(&whole(99)).len(), 100);
+    assert_eq!(kind(&whole(100)), BatchErrorKind::TooManyOperations { limit: 100 });
+    let none = "--batch_b\nContent-Type: multipart/mixed; boundary=changeset_c\n\n\
+        --changeset_c--\n--batch_b--";
+    assert!(change_set(none).is_empty());
+}
+
+/// The recorded form of the service's answer (protocol 8).
+#[test]
+fn the_answer() {
+    let mut writer = BatchWriter::change_set("b", "c");
+    let headers = [("Cache-Control", "no-cache"), ("ETag", "W/\"x\"")];
+    let status = StatusCode::NO_CONTENT;
+    writer.part(&BatchPart { status, content_id: Some("7"), headers: &headers, body: b"" });
+    let expected = "--batchresponse_b\r\n\
+        Content-Type: multipart/mixed; boundary=changesetresponse_c\r\n\r\n\
+        --changesetresponse_c\r\nContent-Type: application/http\r\n\
+        Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 204 No Content\r\nContent-ID: 7\r\n\
+        Cache-Control: no-cache\r\nETag: W/\"x\"\r\n\r\n\r\n--changesetresponse_c--\r\n\
+        --batchresponse_b--\r\n";
+    assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
+
+    let mut writer = BatchWriter::query("b");
+    writer.part(&BatchPart { status: StatusCode::OK, content_id: None, headers: &[], body: b"{}" });
+    let expected = "--batchresponse_b\r\nContent-Type: application/http\r\n\
+        Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 200 OK\r\n\r\n{}\r\n--batchresponse_b--\r\n";
+    assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
+}
+
+/// Fragments of batches, so that chance meets the grammar.
+fn fragments() -> impl Strategy<Value = Vec<u8>> {
+    let fragment = prop_oneof![
+        prop::sample::select(vec![
+            "--batch_b",
+            "--changeset_c",
+            "--",
+            "\r\n",
+            "\n",
+            "\r\n\r\n",
+            " ",
+            ": ",
+            "Content-Type: multipart/mixed; boundary=changeset_c\r\n\r\n",
+            "Content-Type: application/http\r\n\r\n",
+            "POST http://h/t HTTP/1.1\r\n",
+            "Content-Length: 3\r\n",
+            "{}",
+            "\0",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..4),
+    ];
+    prop::collection::vec(fragment, 0..40).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    /// Whatever comes, the parser answers, and what it returns lies within the body.
+    #[test]
+    fn any_bytes(body in fragments(), begin in any::<bool>()) {
+        let mut whole = if begin { b"--batch_b\r\n".to_vec() } else { Vec::new() };
+        whole.extend(body);
+        match parse(TYPE, &whole, 3) {
+            Ok(Batch::ChangeSet(requests)) => {
+                prop_assert!(requests.len() <= 3);
+                let bytes: usize = requests.iter().map(|it| it.body.len()).sum();
+                prop_assert!(bytes <= whole.len());
+            }
+            Ok(Batch::Query(_)) => {}
+            Err(error) => prop_assert!(error.offset <= whole.len()),
+        }
+    }
+
+    /// What is printed with Content-Length comes back byte for byte, whatever the bodies hold.
+    #[test]
+    fn printed_bodies_come_back(bodies in prop::collection::vec(fragments(), 0..5), lf in any::<bool>()) {
+        let end = if lf { "\n" } else { "\r\n" };
+        let mut whole = format!("--batch_b{end}Content-Type: multipart/mixed; boundary=changeset_c{end}{end}");
+        let mut whole = std::mem::take(&mut whole).into_bytes();
+        for (index, body) in bodies.iter().enumerate() {
+            whole.extend(format!(
+                "--changeset_c{end}Content-Type: application/http{end}Content-ID: {index}{end}{end}\
+                 MERGE http://h/t HTTP/1.1{end}Content-Length: {}{end}{end}", body.len()).bytes());
+            whole.extend(body);
+            whole.extend(end.bytes());
+        }
+        whole.extend(format!("--changeset_c--{end}--batch_b--{end}").bytes());
+        let Ok(Batch::ChangeSet(requests)) = parse(TYPE, &whole, 100) else {
+            return Err(TestCaseError::fail("no change set"));
+        };
+        prop_assert_eq!(requests.len(), bodies.len());
+        for (index, (request, body)) in requests.iter().zip(&bodies).enumerate() {
+            prop_assert_eq!(request.body, body.as_slice());
+            let id = index.to_string();
+            prop_assert_eq!(request.content_id.as_deref(), Some(id.as_str()));
+        }
+    }
+}
