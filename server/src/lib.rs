@@ -16,4 +16,5 @@
 
 pub mod address;
 pub mod error;
+pub mod headers;
 pub mod wire;

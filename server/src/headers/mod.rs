@@ -1,0 +1,223 @@
+//! What a request's headers ask for, and the headers that every answer has.
+//!
+//! Each question is a function of the headers, asked by the operation that needs the answer: a
+//! missing `Accept` is no mistake in a request that gets no body.
+
+mod accept;
+mod answer;
+
+pub use accept::{BodyFormat, Metadata, error_is_json, request_format, response_format};
+pub use answer::{Common, RequestId, names};
+
+use http::{HeaderMap, HeaderValue, Method, header};
+
+use crate::error::{ErrorCode, ServiceError};
+
+/// A version of the protocol: the date in `x-ms-version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiVersion(u32);
+
+impl ApiVersion {
+    /// The first with JSON.
+    pub const JSON: Self = Self::on(2013, 8, 15);
+    /// The first without Atom.
+    pub const NO_ATOM: Self = Self::on(2015, 12, 11);
+    /// The first in whose table signatures a resource begins with the service's name.
+    pub const SAS_NAMES_SERVICE: Self = Self::on(2015, 2, 21);
+    /// The first whose signatures restrict addresses and protocols; the first account signatures.
+    pub const SAS_SOURCE: Self = Self::on(2015, 4, 5);
+    /// The first whose account signatures name an encryption scope.
+    pub const SAS_ENCRYPTION_SCOPE: Self = Self::on(2020, 12, 6);
+    /// The first with signatures of tables.
+    pub const SAS: Self = Self::on(2012, 2, 12);
+
+    const fn on(year: u32, month: u32, day: u32) -> Self {
+        Self(year * 10_000 + month * 100 + day)
+    }
+
+    /// Reads `2019-02-02`. Every date is taken, so that SDKs to come are understood.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let [y @ .., b'-', m1, m2, b'-', d1, d2] = text.as_bytes() else {
+            return None;
+        };
+        let number = |digits: &[u8]| {
+            digits.iter().try_fold(0u32, |number, digit| {
+                digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
+            })
+        };
+        let year = number(y).filter(|_| y.len() == 4)?;
+        let month = number(&[*m1, *m2]).filter(|month| (1..=12).contains(month))?;
+        let day = number(&[*d1, *d2]).filter(|day| (1..=31).contains(day))?;
+        Some(Self::on(year, month, day))
+    }
+
+    /// The version a request states in `x-ms-version`, if it does.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidHeaderValue`] if it is no date.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, ServiceError> {
+        let Some(value) = headers.get(names::VERSION) else {
+            return Ok(None);
+        };
+        let version = value.to_str().ok().and_then(Self::parse);
+        version.map(Some).ok_or_else(|| ErrorCode::InvalidHeaderValue.error())
+    }
+}
+
+/// What an insert is to answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// Nothing was said: the entity, as with [`Content`](Self::Content), but without saying so.
+    Unspecified,
+    /// `return-content`: the entity.
+    Content,
+    /// `return-no-content`: status and headers alone.
+    NoContent,
+}
+
+impl Preference {
+    /// Reads `Prefer`; what else stands there is for others.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Self {
+        let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        for preference in values.flat_map(|value| value.split(',')).map(str::trim) {
+            if preference.eq_ignore_ascii_case("return-no-content") {
+                return Self::NoContent;
+            }
+            if preference.eq_ignore_ascii_case("return-content") {
+                return Self::Content;
+            }
+        }
+        Self::Unspecified
+    }
+
+    /// What `Preference-Applied` says.
+    #[must_use]
+    pub fn applied(self) -> Option<HeaderValue> {
+        match self {
+            Self::Unspecified => None,
+            Self::Content => Some(HeaderValue::from_static("return-content")),
+            Self::NoContent => Some(HeaderValue::from_static("return-no-content")),
+        }
+    }
+}
+
+/// What a request does to its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the methods of HTTP, and MERGE, which PATCH means too")]
+pub enum Verb {
+    Get,
+    Head,
+    Post,
+    Put,
+    Merge,
+    Delete,
+    Options,
+}
+
+impl Verb {
+    /// The verb of a request: its method, or what `X-HTTP-Method` makes of a POST.
+    ///
+    /// # Errors
+    /// [`ErrorCode::XMethodNotUsingPost`], [`ErrorCode::XMethodIncorrectCount`],
+    /// [`ErrorCode::XMethodIncorrectValue`]; [`ErrorCode::UnsupportedHttpVerb`] for other methods.
+    pub fn of(method: &Method, headers: &HeaderMap) -> Result<Self, ServiceError> {
+        let verb = Self::named(method.as_str()).ok_or(ErrorCode::UnsupportedHttpVerb)?;
+        let mut tunnelled = headers.get_all(names::HTTP_METHOD).iter();
+        let Some(value) = tunnelled.next() else {
+            return Ok(verb);
+        };
+        if verb != Self::Post {
+            return Err(ErrorCode::XMethodNotUsingPost.error());
+        }
+        if tunnelled.next().is_some() {
+            return Err(ErrorCode::XMethodIncorrectCount.error());
+        }
+        match value.to_str().ok().and_then(Self::named) {
+            Some(verb @ (Self::Put | Self::Merge | Self::Delete)) => Ok(verb),
+            _ => Err(ErrorCode::XMethodIncorrectValue.error()),
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "MERGE" | "PATCH" => Self::Merge,
+            "DELETE" => Self::Delete,
+            "OPTIONS" => Self::Options,
+            _ => return None,
+        })
+    }
+}
+
+/// The value of a header that occurs once and is text.
+#[must_use]
+pub fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The request's host: that of an absolute address, or its `Host` header.
+#[must_use]
+pub fn host<'a>(uri: &'a http::Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, &header::HOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn r_s03_a_version_is_a_date() {
+        let version = |text| ApiVersion::of(&headers(&[("x-ms-version", text)]));
+        assert!(version("2019-02-02").unwrap() > Some(ApiVersion::NO_ATOM));
+        assert!(version("2015-12-10").unwrap() < Some(ApiVersion::NO_ATOM));
+        assert!(version("2099-12-31").is_ok());
+        assert_eq!(ApiVersion::of(&headers(&[])), Ok(None));
+        for text in ["foo", "", "2019-02", "2019-13-01", "2019-00-01", "2019-02-32", "19-02-02"] {
+            let code = version(text).unwrap_err().code();
+            assert_eq!(code, ErrorCode::InvalidHeaderValue, "{text}");
+        }
+        for text in ["2019-02-02 ", "2019/02/02", "x019-02-02", "92019-02-02"] {
+            assert_eq!(ApiVersion::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn r_s03_prefer_says_what_comes_back() {
+        let preference = |value| Preference::of(&headers(&[("prefer", value)]));
+        assert_eq!(preference("return-no-content"), Preference::NoContent);
+        assert_eq!(preference("Return-Content"), Preference::Content);
+        assert_eq!(preference("respond-async, return-no-content"), Preference::NoContent);
+        assert_eq!(preference("return=minimal"), Preference::Unspecified);
+        assert_eq!(Preference::of(&headers(&[])), Preference::Unspecified);
+    }
+
+    #[test]
+    fn r_s03_a_post_may_carry_another_verb() {
+        let verb = |method: Method, values: &[&str]| {
+            let pairs: Vec<_> = values.iter().map(|value| ("x-http-method", *value)).collect();
+            Verb::of(&method, &headers(&pairs)).map_err(|error| error.code())
+        };
+        assert_eq!(verb(Method::POST, &["MERGE"]), Ok(Verb::Merge));
+        assert_eq!(verb(Method::POST, &["DELETE"]), Ok(Verb::Delete));
+        assert_eq!(verb(Method::POST, &[]), Ok(Verb::Post));
+        assert_eq!(verb(Method::PATCH, &[]), Ok(Verb::Merge));
+        assert_eq!(verb(Method::from_bytes(b"MERGE").unwrap(), &[]), Ok(Verb::Merge));
+        assert_eq!(verb(Method::PUT, &["MERGE"]), Err(ErrorCode::XMethodNotUsingPost));
+        assert_eq!(verb(Method::POST, &["GET"]), Err(ErrorCode::XMethodIncorrectValue));
+        assert_eq!(verb(Method::POST, &["PUT", "PUT"]), Err(ErrorCode::XMethodIncorrectCount));
+        assert_eq!(verb(Method::TRACE, &[]), Err(ErrorCode::UnsupportedHttpVerb));
+    }
+}
