@@ -8,6 +8,14 @@ use base64::Engine;
 use base64::alphabet::Alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
+use crate::error::{ErrorCode, ServiceError};
+
+impl From<TokenError> for ServiceError {
+    fn from(error: TokenError) -> Self {
+        ErrorCode::InvalidInput.because(error)
+    }
+}
+
 /// Prefix and version of the form.
 const PREFIX: &str = "1!";
 

@@ -1,7 +1,10 @@
-//! The forms of the protocol's bodies, both directions: JSON, Atom, XML, batches, continuations.
+//! The forms of the protocol's bodies, both directions side by side: entities as JSON and Atom,
+//! service documents as XML, entity group transactions as MIME, positions as continuation tokens.
 //!
-//! Nothing here knows of connections, accounts or the database: functions from bytes to values and
-//! back. Bytes from a client never panic; each refusal names where and what was expected.
+//! Invariant: nothing here knows of connections, accounts or tables' contents; bytes come in or go
+//! out, and malformed bytes are an error that says where and what was expected.
 
 pub mod batch;
 pub mod continuation;
+mod instant;
+pub mod xml;

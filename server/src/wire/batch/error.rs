@@ -1,5 +1,7 @@
 //! [`BatchError`]: what is wrong with a batch body, and where.
 
+use crate::error::{ErrorCode, ServiceError};
+
 /// Why a batch body was refused: all are 400 InvalidInput to the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset} of the batch: {kind}")]
@@ -65,4 +67,19 @@ pub enum BatchErrorKind {
         /// How many are allowed.
         limit: usize,
     },
+}
+
+impl From<BatchError> for ServiceError {
+    fn from(error: BatchError) -> Self {
+        match error.kind {
+            BatchErrorKind::TooManyOperations { limit } => {
+                ErrorCode::InvalidInput.because(format_args!(
+                    "{}:The batch request operation exceeds the maximum {limit} changes per \
+                     change set.",
+                    limit.saturating_sub(1)
+                ))
+            }
+            _ => ErrorCode::InvalidInput.because(error),
+        }
+    }
 }

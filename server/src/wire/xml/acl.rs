@@ -1,0 +1,116 @@
+//! Stored access policies: the body of Get and Set Table ACL (protocol 9).
+
+use tablestone::DateTime;
+
+use super::error::XmlError;
+use super::print::{DECLARATION, element, put};
+use super::tree::Element;
+use crate::wire::instant;
+
+/// Policies a table may have.
+pub const MAX_IDENTIFIERS: usize = 5;
+
+/// Characters of a policy's identifier.
+pub const MAX_IDENTIFIER_LENGTH: usize = 64;
+
+/// What a table's policy may grant: read (query), add, update, delete.
+const PERMISSIONS: &str = "raud";
+
+/// A stored access policy. What it leaves out, a signature that names it must say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedIdentifier {
+    /// The name that a signature gives in `si`.
+    pub id: String,
+    /// From when it grants.
+    pub start: Option<DateTime>,
+    /// Until when.
+    pub expiry: Option<DateTime>,
+    /// What it grants: letters of `raud`.
+    pub permission: Option<String>,
+}
+
+/// The policies of a Set Table ACL body; an empty body has none.
+///
+/// # Errors
+/// [`XmlError`]: [`XmlError::TooMany`] for more than five, [`XmlError::Value`] for a wrong value.
+pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
+    if body.trim_ascii().is_empty() {
+        return Ok(Vec::new());
+    }
+    let root = Element::parse(body)?;
+    if root.name != "SignedIdentifiers" {
+        return Err(XmlError::Unexpected { parent: String::new(), found: root.name });
+    }
+    if root.children.len() > MAX_IDENTIFIERS {
+        return Err(XmlError::TooMany { name: "SignedIdentifier", limit: MAX_IDENTIFIERS });
+    }
+    let mut policies: Vec<SignedIdentifier> = Vec::new();
+    for child in &root.children {
+        if child.name != "SignedIdentifier" {
+            return Err(root.unexpected(child));
+        }
+        let policy = policy(child)?;
+        if policies.iter().any(|earlier| earlier.id == policy.id) {
+            return Err(child.required("Id")?.wrong("an identifier not used before"));
+        }
+        policies.push(policy);
+    }
+    Ok(policies)
+}
+
+fn policy(element: &Element) -> Result<SignedIdentifier, XmlError> {
+    element.only(&["Id", "AccessPolicy"])?;
+    let id = element.required("Id")?;
+    let length = id.text.chars().count();
+    if length == 0 || length > MAX_IDENTIFIER_LENGTH {
+        return Err(id.wrong("an identifier of 1 to 64 characters"));
+    }
+    let mut policy =
+        SignedIdentifier { id: id.text.clone(), start: None, expiry: None, permission: None };
+    if let Some(rights) = element.child("AccessPolicy") {
+        rights.only(&["Start", "Expiry", "Permission"])?;
+        policy.start = rights.optional_text("Start").map(date).transpose()?;
+        policy.expiry = rights.optional_text("Expiry").map(date).transpose()?;
+        policy.permission = rights.optional_text("Permission").map(permission).transpose()?;
+    }
+    Ok(policy)
+}
+
+fn date(element: &Element) -> Result<DateTime, XmlError> {
+    element.text.trim().parse().map_err(|_| element.wrong("an ISO 8601 date"))
+}
+
+fn permission(element: &Element) -> Result<String, XmlError> {
+    let text = element.text.trim();
+    if text.chars().all(|letter| PERMISSIONS.contains(letter)) {
+        return Ok(text.to_owned());
+    }
+    Err(element.wrong("letters of raud"))
+}
+
+/// The body of Get Table ACL, which [`parse_acl`] reads back.
+#[must_use]
+pub fn print_acl(policies: &[SignedIdentifier]) -> Vec<u8> {
+    let mut out = DECLARATION.as_bytes().to_vec();
+    if policies.is_empty() {
+        put(&mut out, &["<SignedIdentifiers />"]);
+        return out;
+    }
+    put(&mut out, &["<SignedIdentifiers>"]);
+    for policy in policies {
+        put(&mut out, &["<SignedIdentifier>"]);
+        element(&mut out, "Id", &policy.id);
+        put(&mut out, &["<AccessPolicy>"]);
+        for (name, date) in [("Start", policy.start), ("Expiry", policy.expiry)] {
+            if let Some(date) = date {
+                element(&mut out, name, &instant::with_seven_digits(date));
+            }
+        }
+        if let Some(permission) = &policy.permission {
+            element(&mut out, "Permission", permission);
+        }
+        put(&mut out, &["</AccessPolicy></SignedIdentifier>"]);
+    }
+    put(&mut out, &["</SignedIdentifiers>"]);
+    out
+}

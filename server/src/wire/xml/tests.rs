@@ -1,0 +1,180 @@
+//! Documents as SDKs send them, printed and read back, and wrong ones (R-S09).
+
+use proptest::prelude::*;
+
+use super::tree::Element;
+use super::*;
+use crate::error::ErrorCode;
+
+fn policy(id: &str) -> SignedIdentifier {
+    SignedIdentifier { id: id.to_owned(), start: None, expiry: None, permission: None }
+}
+
+fn acl(inner: &str) -> Vec<u8> {
+    format!(
+        "<?xml version='1.0' encoding='utf-8'?>\n<SignedIdentifiers>{inner}</SignedIdentifiers>"
+    )
+    .into_bytes()
+}
+
+/// As the Python and JavaScript SDKs send them, partial ones too.
+#[test]
+fn policies() {
+    let body = acl(
+        "<SignedIdentifier><Id>a &amp; b</Id><AccessPolicy><Start>2011-12-10T02:01:01Z</Start>\
+         <Expiry>2030-01-01T00:00:00.1234567Z</Expiry><Permission>raud</Permission></AccessPolicy>\
+         </SignedIdentifier>\n<SignedIdentifier><Id>empty</Id></SignedIdentifier>\
+         <SignedIdentifier><AccessPolicy><Start /><Expiry></Expiry><Permission>r</Permission>\
+         </AccessPolicy><Id>partial</Id></SignedIdentifier>",
+    );
+    let policies = parse_acl(&body).expect("policies");
+    let first = SignedIdentifier {
+        start: "2011-12-10T02:01:01Z".parse().ok(),
+        expiry: "2030-01-01T00:00:00.1234567Z".parse().ok(),
+        permission: Some("raud".to_owned()),
+        ..policy("a & b")
+    };
+    let last = SignedIdentifier { permission: Some("r".to_owned()), ..policy("partial") };
+    assert_eq!(policies, [first, policy("empty"), last]);
+    let printed = String::from_utf8(print_acl(&policies)).expect("text");
+    assert!(
+        printed.contains("<Id>a &amp; b</Id><AccessPolicy><Start>2011-12-10T02:01:01.0000000Z")
+    );
+    assert_eq!(parse_acl(printed.as_bytes()), Ok(policies));
+
+    for none in [&b""[..], b"  ", b"<SignedIdentifiers/>", &acl(""), &print_acl(&[])] {
+        assert_eq!(parse_acl(none), Ok(Vec::new()));
+    }
+}
+
+/// Protocol 9: six policies, or a long identifier, are refused, and which code says so.
+#[test]
+fn policies_out_of_bounds() {
+    let one = |id: &str| format!("<SignedIdentifier><Id>{id}</Id></SignedIdentifier>");
+    let many = |count: usize| acl(&(0..count).map(|id| one(&id.to_string())).collect::<String>());
+    assert_eq!(parse_acl(&many(5)).map(|it| it.len()), Ok(5));
+    let code = |body: &[u8]| {
+        crate::error::ServiceError::from(parse_acl(body).expect_err("refused")).code()
+    };
+    assert_eq!(code(&many(6)), ErrorCode::InvalidXmlDocument);
+    assert!(parse_acl(&acl(&one(&"ä".repeat(64)))).is_ok());
+    assert_eq!(code(&acl(&one(&"a".repeat(65)))), ErrorCode::InvalidXmlNodeValue);
+    assert_eq!(code(&acl(&one(""))), ErrorCode::InvalidXmlNodeValue);
+    assert_eq!(code(&acl(&(one("a") + &one("a")))), ErrorCode::InvalidXmlNodeValue);
+    for wrong in ["<Start>yesterday</Start>", "<Permission>rx</Permission>"] {
+        let body = one("a").replace("</Id>", &format!("</Id><AccessPolicy>{wrong}</AccessPolicy>"));
+        assert_eq!(code(&acl(&body)), ErrorCode::InvalidXmlNodeValue);
+    }
+    for wrong in
+        ["<Id>a</Id>", "<SignedIdentifier/>", "<SignedIdentifier>", "text<", "<!DOCTYPE a>"]
+    {
+        assert_eq!(code(&acl(wrong)), ErrorCode::InvalidXmlDocument, "{wrong}");
+    }
+    assert_eq!(code(b"<A/>"), ErrorCode::InvalidXmlDocument);
+    assert_eq!(code(b"\xff"), ErrorCode::InvalidXmlDocument);
+}
+
+const FULL: &str = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete>\
+    <Read>false</Read><Write>true</Write><RetentionPolicy><Enabled>true</Enabled><Days>5</Days>\
+    </RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled>\
+    <IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>\
+    </HourMetrics><Cors><CorsRule><AllowedOrigins>www.xyz.com, www.ab.com</AllowedOrigins>\
+    <AllowedMethods>GET,PUT</AllowedMethods><MaxAgeInSeconds>500</MaxAgeInSeconds>\
+    <ExposedHeaders>x-ms-meta-data*</ExposedHeaders><AllowedHeaders /></CorsRule></Cors>\
+    </StorageServiceProperties>";
+
+/// What is set comes back; what is not mentioned stays.
+#[test]
+fn properties() {
+    let update = parse_properties(FULL.as_bytes()).expect("properties");
+    let mut properties = ServiceProperties::default();
+    properties.minute_metrics.include_apis = Some(false);
+    properties.apply(update);
+    assert_eq!(properties.logging.retention, Retention::Days(5));
+    assert!(properties.logging.delete && !properties.logging.read && properties.logging.write);
+    assert_eq!(properties.hour_metrics.include_apis, Some(true));
+    assert_eq!(properties.minute_metrics.include_apis, Some(false));
+    let rule = CorsRule {
+        allowed_origins: vec!["www.xyz.com".to_owned(), "www.ab.com".to_owned()],
+        allowed_methods: vec!["GET".to_owned(), "PUT".to_owned()],
+        allowed_headers: Vec::new(),
+        exposed_headers: vec!["x-ms-meta-data*".to_owned()],
+        max_age_seconds: 500,
+    };
+    assert_eq!(properties.cors, [rule]);
+
+    let mut again = ServiceProperties::default();
+    again.apply(parse_properties(&print_properties(&properties)).expect("properties"));
+    assert_eq!(again, properties);
+    let default = ServiceProperties::default();
+    again.apply(parse_properties(&print_properties(&default)).expect("properties"));
+    assert_eq!(again, default);
+}
+
+/// Each wrong setting is refused.
+#[test]
+fn properties_out_of_bounds() {
+    let rule = &FULL[FULL.find("<CorsRule>").unwrap()..FULL.find("</Cors>").unwrap()];
+    for (from, to) in [
+        ("<Days>5</Days>", "<Days>366</Days>"),
+        ("<Days>5</Days>", "<Days>0</Days>"),
+        ("<Days>5</Days>", ""),
+        ("<Read>false</Read>", ""),
+        ("<Read>false</Read>", "<Read>no</Read>"),
+        ("<Version>1.0</Version>", "<Version>3</Version>"),
+        ("<Cors>", "<Static/><Cors>"),
+        ("<Cors>", "<Cors></Cors><Cors>"),
+        ("GET,PUT", "GET,EAT"),
+        (">500<", ">-1<"),
+        ("<AllowedHeaders />", ""),
+        ("www.xyz.com, www.ab.com", &vec!["a"; 65].join(",")),
+        (rule, &rule.repeat(6)),
+        ("StorageServiceProperties", "Properties"),
+    ] {
+        let wrong = FULL.replace(from, to);
+        assert!(parse_properties(wrong.as_bytes()).is_err(), "{to}");
+    }
+    assert!(parse_properties(FULL.replace(rule, &rule.repeat(5)).as_bytes()).is_ok());
+}
+
+/// Depth and number of elements are bounded, and references cannot grow a document (R-S12).
+#[test]
+fn bombs() {
+    let deep = "<a>".repeat(100_000);
+    assert!(matches!(parse_acl(deep.as_bytes()), Err(XmlError::TooLarge { .. })));
+    let many = format!("<a>{}</a>", "<b/>".repeat(100_000));
+    assert!(matches!(parse_acl(many.as_bytes()), Err(XmlError::TooLarge { .. })));
+    let bomb = "<!DOCTYPE a [<!ENTITY b 'bbbb'>]><a>&b;</a>";
+    assert!(matches!(parse_acl(bomb.as_bytes()), Err(XmlError::Malformed { .. })));
+    assert!(matches!(parse_acl(b"<a>&b;</a>"), Err(XmlError::Malformed { .. })));
+}
+
+#[test]
+fn errors_and_statistics() {
+    let error = String::from_utf8(print_error("InvalidInput", "a < b & c\nRequestId:1")).unwrap();
+    let expected = "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.\
+        microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidInput</m:code>\
+        <m:message xml:lang=\"en-US\">a &lt; b &amp; c\nRequestId:1</m:message></m:error>";
+    assert_eq!(error, expected);
+    let stats = Element::parse(&print_stats("Thu, 01 Jan 2026 00:00:00 GMT")).expect("stats");
+    assert_eq!(stats.children[0].child("Status").expect("status").text, "live");
+}
+
+proptest! {
+    #[test]
+    fn any_document(body in prop::collection::vec(prop_oneof![
+        prop::sample::select(vec!["<SignedIdentifiers>", "<a b='", "'/>", "<Id>", "</Id>", "&#",
+            "1;", "&amp;", "<![CDATA[", "]]>", "<!--", "-->", "<?", "?>", "xmlns='", "</"])
+            .prop_map(str::to_owned),
+        any::<String>(),
+    ], 0..20)) {
+        let _ = parse_acl(body.concat().as_bytes());
+        let _ = parse_properties(body.concat().as_bytes());
+    }
+
+    #[test]
+    fn any_text_comes_back(id in "[^\0-\u{1f}\u{fffe}\u{ffff}]{1,64}") {
+        let policies = [policy(&id)];
+        prop_assert_eq!(parse_acl(&print_acl(&policies)), Ok(policies.to_vec()));
+    }
+}

@@ -1,0 +1,227 @@
+//! [`Element`]: a client's document as a tree, bounded in depth and size.
+
+use quick_xml::Error as QuickError;
+use quick_xml::NsReader;
+use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::name::ResolveResult;
+
+use super::error::XmlError;
+
+/// Elements within elements. The deepest document, an Atom entry, has five.
+const MAX_DEPTH: usize = 16;
+
+/// Elements in all. An Atom entry of 255 properties has 270; one may have null properties besides.
+const MAX_ELEMENTS: usize = 2_048;
+
+/// How much of a wrong text an error shows, in characters.
+const SHOWN: usize = 60;
+
+const ATOM: &str = "http://www.w3.org/2005/Atom";
+const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
+const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+
+/// A namespace of the protocol's documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::wire) enum Namespace {
+    None,
+    Atom,
+    Data,
+    Metadata,
+    Other,
+}
+
+impl From<ResolveResult<'_>> for Namespace {
+    fn from(resolved: ResolveResult<'_>) -> Self {
+        match resolved {
+            ResolveResult::Unbound => Self::None,
+            ResolveResult::Bound(it) if it.as_ref() == ATOM => Self::Atom,
+            ResolveResult::Bound(it) if it.as_ref() == DATA => Self::Data,
+            ResolveResult::Bound(it) if it.as_ref() == METADATA => Self::Metadata,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// An element, its text, and what is in it.
+#[expect(dead_code, reason = "namespaces and attributes are for Atom, which follows")]
+#[derive(Clone, Debug)]
+pub(in crate::wire) struct Element {
+    pub(in crate::wire) namespace: Namespace,
+    pub(in crate::wire) name: String,
+    attributes: Vec<(Namespace, String, String)>,
+    /// All text directly in it, references resolved.
+    pub(in crate::wire) text: String,
+    pub(in crate::wire) children: Vec<Element>,
+}
+
+impl Element {
+    /// The root of a document.
+    pub(in crate::wire) fn parse(body: &[u8]) -> Result<Self, XmlError> {
+        let text = std::str::from_utf8(body).map_err(|error| XmlError::Malformed {
+            offset: error.valid_up_to() as u64,
+            reason: "expected UTF-8".to_owned(),
+        })?;
+        let reader = NsReader::from_str(text.trim_start_matches('\u{feff}'));
+        let mut builder = Builder { reader, open: Vec::new(), root: None, elements: 0 };
+        while builder.step()? {}
+        let root = builder.root.take();
+        root.ok_or_else(|| builder.malformed("expected an element, found none"))
+    }
+
+    /// The value of an attribute.
+    #[expect(dead_code, reason = "for Atom, which follows")]
+    pub(in crate::wire) fn attribute(&self, namespace: Namespace, name: &str) -> Option<&str> {
+        let mut attributes = self.attributes.iter();
+        attributes.find(|(ns, it, _)| *ns == namespace && it == name).map(|(_, _, value)| &**value)
+    }
+
+    /// The first child of this name.
+    pub(in crate::wire) fn child(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// The first child of this name, which must be there.
+    pub(super) fn required(&self, name: &'static str) -> Result<&Self, XmlError> {
+        let missing = || XmlError::Missing { parent: self.name.clone(), expected: name };
+        self.child(name).ok_or_else(missing)
+    }
+
+    /// Refuses children of other names, and more than one of a name.
+    pub(super) fn only(&self, names: &[&str]) -> Result<(), XmlError> {
+        let mut seen: Vec<&str> = Vec::new();
+        for child in &self.children {
+            if !names.contains(&&*child.name) || seen.contains(&&*child.name) {
+                return Err(self.unexpected(child));
+            }
+            seen.push(&child.name);
+        }
+        Ok(())
+    }
+
+    pub(super) fn unexpected(&self, child: &Self) -> XmlError {
+        XmlError::Unexpected { parent: shown(&self.name), found: shown(&child.name) }
+    }
+
+    /// That the text is not what was expected.
+    pub(super) fn wrong(&self, expected: &'static str) -> XmlError {
+        XmlError::Value { element: shown(&self.name), expected, found: shown(&self.text) }
+    }
+
+    /// The text, unless it is blank or the element is absent.
+    pub(super) fn optional_text(&self, name: &str) -> Option<&Self> {
+        self.child(name).filter(|child| !child.text.trim().is_empty())
+    }
+
+    pub(super) fn boolean(&self) -> Result<bool, XmlError> {
+        match self.text.trim() {
+            text if text.eq_ignore_ascii_case("true") => Ok(true),
+            text if text.eq_ignore_ascii_case("false") => Ok(false),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+struct Builder<'a> {
+    reader: NsReader<&'a [u8]>,
+    /// Elements begun and not ended, outermost first.
+    open: Vec<Element>,
+    root: Option<Element>,
+    elements: usize,
+}
+
+impl Builder<'_> {
+    /// Takes the next event; false at the end.
+    fn step(&mut self) -> Result<bool, XmlError> {
+        let event = self.reader.read_event().map_err(|error| self.quick(&error))?;
+        match event {
+            Event::Start(start) => self.start(&start)?,
+            Event::Empty(start) => {
+                self.start(&start)?;
+                self.end();
+            }
+            Event::End(_) => self.end(),
+            Event::Text(text) => self.text(&text.xml10_content())?,
+            Event::CData(text) => self.text(&text.xml10_content())?,
+            Event::GeneralRef(reference) => self.reference(&reference)?,
+            Event::DocType(_) => return Err(self.malformed("a document type is not taken")),
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
+            Event::Eof if self.open.is_empty() => return Ok(false),
+            Event::Eof => return Err(self.malformed("expected an end tag, found the end")),
+        }
+        Ok(true)
+    }
+
+    fn start(&mut self, start: &BytesStart<'_>) -> Result<(), XmlError> {
+        if self.root.is_some() {
+            return Err(self.malformed("expected the end, found another element"));
+        }
+        self.elements += 1;
+        for (what, found, limit) in [
+            ("levels of elements", self.open.len(), MAX_DEPTH - 1),
+            ("elements", self.elements, MAX_ELEMENTS),
+        ] {
+            if found > limit {
+                return Err(XmlError::TooLarge { what, limit });
+            }
+        }
+        let resolver = self.reader.resolver();
+        let (namespace, name) = resolver.resolve_element(start.name());
+        let mut attributes = Vec::new();
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|error| self.malformed(&error.to_string()))?;
+            let (namespace, name) = resolver.resolve_attribute(attribute.key);
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0);
+            let value = value.map_err(|error| self.quick(&error))?;
+            attributes.push((namespace.into(), name.as_ref().to_owned(), value.into_owned()));
+        }
+        self.open.push(Element {
+            namespace: namespace.into(),
+            name: name.as_ref().to_owned(),
+            attributes,
+            text: String::new(),
+            children: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The reader has checked that tags match.
+    fn end(&mut self) {
+        let Some(element) = self.open.pop() else { return };
+        match self.open.last_mut() {
+            Some(parent) => parent.children.push(element),
+            None => self.root = Some(element),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), XmlError> {
+        match self.open.last_mut() {
+            Some(element) => element.text.push_str(text),
+            None if text.trim().is_empty() => {}
+            None => return Err(self.malformed("expected an element, found text")),
+        }
+        Ok(())
+    }
+
+    fn reference(&mut self, reference: &BytesRef<'_>) -> Result<(), XmlError> {
+        let character = reference.resolve_char_ref().map_err(|error| self.quick(&error))?;
+        match (character, resolve_predefined_entity(reference)) {
+            (Some(character), _) => self.text(character.encode_utf8(&mut [0; 4])),
+            (None, Some(text)) => self.text(text),
+            (None, None) => Err(self.malformed("an unknown entity")),
+        }
+    }
+
+    fn quick(&self, error: &QuickError) -> XmlError {
+        self.malformed(&error.to_string())
+    }
+
+    fn malformed(&self, reason: &str) -> XmlError {
+        XmlError::Malformed { offset: self.reader.buffer_position(), reason: shown(reason) }
+    }
+}
