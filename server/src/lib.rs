@@ -15,6 +15,7 @@
 )]
 
 pub mod address;
+pub mod auth;
 pub mod error;
 pub mod headers;
 pub mod wire;
