@@ -8,6 +8,7 @@ mod datetime;
 #[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
 mod entity;
 mod error;
+pub(crate) mod filter;
 mod guid;
 mod limits;
 mod text;
@@ -16,5 +17,6 @@ mod value;
 pub use datetime::DateTime;
 pub use entity::Entity;
 pub use error::{EntityError, NotAnEntity, ParseError, RowError};
+pub use filter::{Filter, FilterError, FilterErrorKind, FilterProperty};
 pub use guid::Guid;
 pub use value::{FromValue, IntoValue, Value, ValueRef, ValueType};

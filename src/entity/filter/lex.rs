@@ -1,0 +1,287 @@
+//! [`Lexer`]: the words, constants and signs of a filter's text.
+//!
+//! Invariant: a token's span is where it stands in the text, in bytes, on boundaries of
+//! characters; reading never goes back, so it takes time linear in the length of the text.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+use super::error::{FilterError, FilterErrorKind};
+use super::expr::{Operator, is_comparable};
+use crate::entity::datetime::DateTime;
+use crate::entity::error::ParseError;
+use crate::entity::guid::Guid;
+use crate::entity::value::Value;
+
+/// Begins the name of a property that would be a word of the language without it.
+pub(super) const NAME_SIGN: char = '@';
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token<'a> {
+    Open,
+    Close,
+    And,
+    Or,
+    Not,
+    Operator(Operator),
+    Name(&'a str),
+    Constant(Value),
+    Null,
+    End,
+}
+
+/// A token and where it stands, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Spanned<'a> {
+    pub(super) token: Token<'a>,
+    pub(super) span: (usize, usize),
+}
+
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    /// Of the next character, in bytes.
+    at: usize,
+}
+
+/// What a word means; `None` if it is a name.
+fn reserved(word: &str) -> Option<Token<'static>> {
+    if let Some(operator) = Operator::ALL.into_iter().find(|operator| operator.name() == word) {
+        return Some(Token::Operator(operator));
+    }
+    Some(match word {
+        "and" => Token::And,
+        "or" => Token::Or,
+        "not" => Token::Not,
+        "null" => Token::Null,
+        "NaN" => Token::Constant(Value::Double(f64::NAN)),
+        "INF" => Token::Constant(Value::Double(f64::INFINITY)),
+        _ if word.eq_ignore_ascii_case("true") => Token::Constant(Value::Boolean(true)),
+        _ if word.eq_ignore_ascii_case("false") => Token::Constant(Value::Boolean(false)),
+        _ => return None,
+    })
+}
+
+/// Whether a name has to be written with [`NAME_SIGN`].
+pub(super) fn is_reserved(name: &str) -> bool {
+    reserved(name).is_some()
+}
+
+/// Whether words go on with this character. It is more than names may have, so that an error
+/// shows the whole of what somebody meant to be one.
+fn in_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace() && !c.is_control())
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Spanned<'a>, FilterError> {
+        self.take_while(char::is_whitespace);
+        let start = self.at;
+        let token = match self.peek() {
+            None => Token::End,
+            Some('(') => self.sign(Token::Open),
+            Some(')') => self.sign(Token::Close),
+            Some('\'') => Token::Constant(Value::String(self.quoted()?.into_owned())),
+            Some('-' | '0'..='9') => Token::Constant(self.number()?),
+            Some(NAME_SIGN) => {
+                self.at += NAME_SIGN.len_utf8();
+                let word = self.take_while(in_word);
+                self.name(start, word)?
+            }
+            Some(c) if in_word(c) => self.word()?,
+            Some(c) => {
+                self.at += c.len_utf8();
+                return Err(self.syntax(start, "a property, a constant, an operator or `(`"));
+            }
+        };
+        Ok(Spanned { token, span: (start, self.at) })
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn sign(&mut self, token: Token<'a>) -> Token<'a> {
+        self.at += 1;
+        token
+    }
+
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let taken = rest.find(|c| !fits(c)).unwrap_or(rest.len());
+        self.at += taken;
+        rest.get(..taken).unwrap_or_default()
+    }
+
+    /// That something else is expected than what stands from `start` to here.
+    #[cold]
+    fn syntax(&self, start: usize, expected: impl Into<Cow<'static, str>>) -> FilterError {
+        FilterError::at(self.text, (start, self.at), FilterErrorKind::Syntax, expected)
+    }
+
+    #[cold]
+    fn out_of_range(&self, start: usize, expected: &'static str) -> FilterError {
+        let kind = FilterErrorKind::LiteralOutOfRange;
+        FilterError::at(self.text, (start, self.at), kind, expected)
+    }
+
+    /// A word of the language, a constant with its type before a quote, or a name.
+    fn word(&mut self) -> Result<Token<'a>, FilterError> {
+        let start = self.at;
+        let word = self.take_while(in_word);
+        if let Some(token) = reserved(word) {
+            return Ok(token);
+        }
+        if self.peek() != Some('\'') {
+            return self.name(start, word);
+        }
+        let is = |prefix: &str| word.eq_ignore_ascii_case(prefix);
+        if is("datetime") {
+            self.parsed::<DateTime>(start).map(|value| Token::Constant(Value::DateTime(value)))
+        } else if is("guid") {
+            self.parsed::<Guid>(start).map(|value| Token::Constant(Value::Guid(value)))
+        } else if is("X") || is("binary") {
+            self.binary().map(|value| Token::Constant(Value::Binary(value)))
+        } else {
+            Err(self.syntax(start, "`datetime`, `guid`, `X` or `binary` before a quote"))
+        }
+    }
+
+    fn name(&self, start: usize, word: &'a str) -> Result<Token<'a>, FilterError> {
+        if is_comparable(word) {
+            return Ok(Token::Name(word));
+        }
+        Err(self.syntax(start, "a property's name (an identifier of at most 255 characters)"))
+    }
+
+    /// The text between quotes, from the first quote on.
+    fn quoted(&mut self) -> Result<Cow<'a, str>, FilterError> {
+        let start = self.at;
+        self.at += 1;
+        let mut value = Cow::Borrowed("");
+        loop {
+            let piece = self.take_while(|c| c != '\'');
+            if value.is_empty() {
+                value = Cow::Borrowed(piece);
+            } else {
+                value.to_mut().push_str(piece);
+            }
+            if self.peek().is_none() {
+                return Err(self.syntax(start, "a closing quote"));
+            }
+            self.at += 1;
+            if self.peek() != Some('\'') {
+                return Ok(value);
+            }
+            self.at += 1;
+            value.to_mut().push('\'');
+        }
+    }
+
+    /// A constant that is text of another type between quotes.
+    fn parsed<T: FromStr<Err = ParseError>>(&mut self, start: usize) -> Result<T, FilterError> {
+        let inside = self.at + 1;
+        let value = self.quoted()?;
+        value.parse().map_err(|error: ParseError| {
+            if error.is_out_of_range() {
+                let kind = FilterErrorKind::LiteralOutOfRange;
+                let expected = error.expected().to_owned();
+                return FilterError::at(self.text, (start, self.at), kind, expected);
+            }
+            let mut skipped = value.chars().take(error.column() - 1);
+            let from = inside + skipped.by_ref().map(char::len_utf8).sum::<usize>();
+            let found = self.text.get(from..).and_then(|rest| rest.chars().next());
+            let span = (from, from + found.map_or(0, char::len_utf8));
+            let expected = error.expected().to_owned();
+            FilterError::at(self.text, span, FilterErrorKind::Syntax, expected)
+        })
+    }
+
+    /// Pairs of hexadecimal digits between quotes.
+    fn binary(&mut self) -> Result<Vec<u8>, FilterError> {
+        self.at += 1;
+        let start = self.at;
+        let digits = self.take_while(|c| c.is_ascii_hexdigit());
+        let end = self.at;
+        if self.peek() != Some('\'') || digits.len() % 2 == 1 {
+            let here = self.peek().map_or(0, char::len_utf8);
+            let kind = FilterErrorKind::Syntax;
+            let expected = "pairs of hexadecimal digits and a closing quote";
+            return Err(FilterError::at(self.text, (end, end + here), kind, expected));
+        }
+        self.at += 1;
+        debug_assert_eq!(start + digits.len(), end, "digits are ASCII");
+        let nibbles: Vec<u8> =
+            digits.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+        Ok(nibbles
+            .chunks_exact(2)
+            .map(|pair| pair.iter().fold(0, |byte, d| byte << 4 | d))
+            .collect())
+    }
+
+    /// A number with its sign and suffix.
+    fn number(&mut self) -> Result<Value, FilterError> {
+        let start = self.at;
+        let negative = self.peek() == Some('-');
+        self.at += usize::from(negative);
+        if negative && self.rest().starts_with("INF") {
+            self.take_while(in_word);
+            return match self.text.get(start..self.at) {
+                Some("-INF") => Ok(Value::Double(f64::NEG_INFINITY)),
+                _ => Err(self.syntax(start, "a number")),
+            };
+        }
+        let whole = self.take_while(|c| c.is_ascii_digit());
+        let mut is_double = false;
+        let mut well_formed = !whole.is_empty();
+        if self.peek() == Some('.') {
+            self.at += 1;
+            is_double = true;
+            well_formed &= !self.take_while(|c| c.is_ascii_digit()).is_empty();
+        }
+        if matches!(self.peek(), Some('e' | 'E')) {
+            self.at += 1;
+            is_double = true;
+            self.at += usize::from(matches!(self.peek(), Some('+' | '-')));
+            well_formed &= !self.take_while(|c| c.is_ascii_digit()).is_empty();
+        }
+        let digits = self.text.get(start..self.at).unwrap_or_default();
+        let suffix = self.take_while(|c| in_word(c) || c == '.');
+        if !well_formed {
+            return Err(self.syntax(start, "a number"));
+        }
+        match (suffix, is_double) {
+            ("", false) => self.integer(start, digits),
+            ("L" | "l", false) => self.long(start, digits),
+            ("", true) | ("D" | "d", _) => self.double(start, digits),
+            _ => Err(self.syntax(start, "a number: digits, and `L` or `D` for its type")),
+        }
+    }
+
+    /// An Int32 if it fits, else an Int64.
+    fn integer(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
+        match digits.parse() {
+            Ok(number) => Ok(Value::Int32(number)),
+            Err(_) => self.long(start, digits),
+        }
+    }
+
+    fn long(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
+        let number = digits.parse().map_err(|_| self.out_of_range(start, "an integer of 64 bits"));
+        number.map(Value::Int64)
+    }
+
+    fn double(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
+        match digits.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::Double(number)),
+            _ => Err(self.out_of_range(start, "a number that a Double can hold")),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `Display` of a [`Filter`]: text that parses to the same filter.
+//!
+//! A filter that was built deeper than [`Filter::MAX_NESTING`], or whose text is longer than
+//! [`Filter::MAX_TEXT_BYTES`], prints all the same; only parsing refuses it.
+
+use std::fmt::{self, Write};
+
+use super::expr::{Comparison, Connective, Filter, Node};
+use super::lex::{NAME_SIGN, is_reserved};
+use crate::entity::value::Value;
+
+/// What is left to print, the next on top.
+enum Piece {
+    /// The expression that ends at this node.
+    Expression(usize),
+    /// The same as an operand of `not` or of an `and`: in parentheses if it has to be.
+    Operand(usize),
+    Text(&'static str),
+}
+
+/// The text that [`Filter::parse`](Self::parse) takes.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lengths = self.operand_lengths();
+        let mut pieces: Vec<Piece> =
+            self.nodes.len().checked_sub(1).map(Piece::Expression).into_iter().collect();
+        while let Some(piece) = pieces.pop() {
+            let (at, is_operand) = match piece {
+                Piece::Text(text) => {
+                    f.write_str(text)?;
+                    continue;
+                }
+                Piece::Expression(at) => (at, false),
+                Piece::Operand(at) => (at, true),
+            };
+            let Some(node) = self.nodes.get(at) else {
+                return Err(fmt::Error);
+            };
+            match *node {
+                Node::Constant(value) => write!(f, "{value}")?,
+                Node::Compare(ref comparison) => write!(f, "{comparison}")?,
+                Node::Not => {
+                    pieces.push(Piece::Text(")"));
+                    pieces.push(Piece::Expression(at.saturating_sub(1)));
+                    pieces.push(Piece::Text("not ("));
+                }
+                Node::And(operands) => {
+                    push_list(&mut pieces, Connective::And, at, operands, &lengths);
+                }
+                Node::Or(operands) => {
+                    if is_operand {
+                        pieces.push(Piece::Text(")"));
+                    }
+                    push_list(&mut pieces, Connective::Or, at, operands, &lengths);
+                    if is_operand {
+                        pieces.push(Piece::Text("("));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pushes the operands of the list that ends at `at`, the first on top.
+fn push_list(
+    pieces: &mut Vec<Piece>,
+    connective: Connective,
+    at: usize,
+    operands: usize,
+    lengths: &[usize],
+) {
+    let mut end = at;
+    for left in (0..operands).rev() {
+        let last = end.saturating_sub(1);
+        match connective {
+            Connective::And => pieces.push(Piece::Operand(last)),
+            Connective::Or => pieces.push(Piece::Expression(last)),
+        }
+        end = end.saturating_sub(lengths.get(last).copied().unwrap_or(1));
+        if left > 0 {
+            pieces.push(Piece::Text(match connective {
+                Connective::And => " and ",
+                Connective::Or => " or ",
+            }));
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.operand.name();
+        if is_reserved(name) {
+            f.write_char(NAME_SIGN)?;
+        }
+        write!(f, "{name} {} ", self.operator.name())?;
+        match &self.constant {
+            Value::String(text) => write!(f, "'{}'", text.replace('\'', "''")),
+            Value::Binary(bytes) => {
+                f.write_str("X'")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_char('\'')
+            }
+            Value::Boolean(value) => write!(f, "{value}"),
+            Value::DateTime(value) => write!(f, "datetime'{value}'"),
+            Value::Double(number) if number.is_nan() => f.write_str("NaN"),
+            Value::Double(f64::INFINITY) => f.write_str("INF"),
+            Value::Double(f64::NEG_INFINITY) => f.write_str("-INF"),
+            // With a point or an exponent, always.
+            Value::Double(number) => write!(f, "{number:?}"),
+            Value::Guid(value) => write!(f, "guid'{value}'"),
+            Value::Int32(number) => write!(f, "{number}"),
+            Value::Int64(number) => write!(f, "{number}L"),
+        }
+    }
+}
+
+impl Filter {
+    /// For each node, how many nodes the expression has that ends at it.
+    pub(super) fn operand_lengths(&self) -> Vec<usize> {
+        let mut lengths: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        let mut ends: Vec<usize> = Vec::new();
+        for node in &self.nodes {
+            let operands = match *node {
+                Node::Constant(_) | Node::Compare(_) => 0,
+                Node::Not => 1,
+                Node::And(operands) | Node::Or(operands) => operands,
+            };
+            let first = ends.len().saturating_sub(operands);
+            let length = 1 + ends.drain(first..).sum::<usize>();
+            lengths.push(length);
+            ends.push(length);
+        }
+        lengths
+    }
+}

@@ -1,0 +1,5 @@
+//! The filter language, its meaning.
+
+mod generate;
+mod language;
+mod meaning;
