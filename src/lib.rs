@@ -81,8 +81,9 @@ mod wal;
 
 pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
 pub use entity::{
-    DateTime, Entity, EntityError, Filter, FilterError, FilterErrorKind, FilterProperty, FromValue,
-    Guid, IntoValue, NotAnEntity, ParseError, RowError, Value, ValueRef, ValueType,
+    DateTime, Entity, EntityError, Explain, Filter, FilterError, FilterErrorKind, FilterProperty,
+    FromValue, Guid, IntoValue, NotAnEntity, ParseError, Plan, RowError, Value, ValueRef,
+    ValueType,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};

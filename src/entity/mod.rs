@@ -17,6 +17,6 @@ mod value;
 pub use datetime::DateTime;
 pub use entity::Entity;
 pub use error::{EntityError, NotAnEntity, ParseError, RowError};
-pub use filter::{Filter, FilterError, FilterErrorKind, FilterProperty};
+pub use filter::{Explain, Filter, FilterError, FilterErrorKind, FilterProperty, Plan};
 pub use guid::Guid;
 pub use value::{FromValue, IntoValue, Value, ValueRef, ValueType};

@@ -1,20 +1,31 @@
-//! Filters: conditions on entities, from text or built (R-D06).
+//! Filters: conditions on entities, from text or built, planned into keys to read and evaluated on
+//! stored rows (R-D06, R-D10).
 //!
 //! A [`Filter`] is parsed (`lex`, `parse`), printed (`print`) and brought to a normal form
-//! (`normal`), in which keys are compared with Strings only. Invariant: what is printed parses to
-//! the same filter, and the normal form lets the same entities pass.
+//! (`normal`). The planner (`plan`) turns its comparisons with keys into boxes of keys (`boxes`,
+//! made of `intervals`), which an [`Explain`] puts into words. Invariant: the boxes and the
+//! residual filter together let pass what the filter lets pass, no more and no less.
 #![cfg_attr(not(test), allow(dead_code, reason = "queries call it"))]
 
+mod boxes;
 mod error;
+mod explain;
 mod expr;
+mod intervals;
 mod lex;
 #[cfg(any(test, fuzzing))]
 mod naive;
 mod normal;
 mod parse;
+mod plan;
 mod print;
 #[cfg(test)]
 mod tests;
 
+#[allow(unused_imports, reason = "queries take them")]
+pub(crate) use boxes::{KeyBox, KeyBoxes};
 pub use error::{FilterError, FilterErrorKind};
+pub use explain::{Explain, Plan};
 pub use expr::{Filter, FilterProperty};
+#[allow(unused_imports, reason = "queries take them")]
+pub(crate) use intervals::KeyBounds;

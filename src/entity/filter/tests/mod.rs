@@ -1,5 +1,6 @@
-//! The filter language, its meaning.
+//! The filter language, its meaning, and the plans made of it.
 
 mod generate;
 mod language;
 mod meaning;
+mod plans;
