@@ -1,6 +1,6 @@
 //! Signatures as SDKs make them, and each way in which one can fail.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::{HeaderMap, Method};
 
@@ -289,8 +289,4 @@ fn a_signature_without_its_parts_is_refused() {
     assert_eq!(account(&[("ss", "t")]), FAILED, "without expiry");
     let other = account(&[("ss", "bqf"), ("se", "2021-12-13")]);
     assert_eq!(other, Err(ErrorCode::AuthorizationServiceMismatch));
-    assert_eq!(
-        time("2021-12-13").duration_since(time("2021-12-12")).ok(),
-        Some(Duration::from_secs(86_400))
-    );
 }
