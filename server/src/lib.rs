@@ -16,6 +16,8 @@
 
 pub mod address;
 pub mod auth;
+pub mod body;
 pub mod error;
 pub mod headers;
+pub mod net;
 pub mod wire;

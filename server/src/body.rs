@@ -1,0 +1,309 @@
+//! Bodies in both directions, and the memory that all of them together may take.
+//!
+//! Invariant: of what clients send and are sent, no more than the budget is in memory at once, but
+//! for small bodies, which the limit on connections bounds, and one answer per reader thread.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{ErrorCode, ServiceError};
+
+/// A body up to this size takes nothing of the budget.
+const FREE: usize = 16 << 10;
+/// What the budget is counted in.
+const UNIT: usize = 1 << 10;
+/// An answer is handed on in pieces of this size, so that its share of the budget is given back
+/// only when most of it has been sent.
+const PIECE: usize = 256 << 10;
+/// How long a body waits for its share before the client hears that the server is busy.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The memory that all bodies may take.
+#[derive(Clone, Debug)]
+pub struct BodyBudget {
+    units: Arc<Semaphore>,
+}
+
+/// A share of the budget, given back when it is dropped.
+#[derive(Debug, Default)]
+pub struct Share(Option<OwnedSemaphorePermit>);
+
+impl BodyBudget {
+    /// A budget of that many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let units = (bytes / UNIT).min(Semaphore::MAX_PERMITS);
+        Self { units: Arc::new(Semaphore::new(units)) }
+    }
+
+    /// A share for an answer that is made already.
+    ///
+    /// # Errors
+    /// [`ErrorCode::ServerBusy`] if it is not to be had now.
+    pub fn take(&self, bytes: usize) -> Result<Share, ServiceError> {
+        let Some(units) = units(bytes) else {
+            return Ok(Share(None));
+        };
+        let share = Arc::clone(&self.units).try_acquire_many_owned(units);
+        share.map(|share| Share(Some(share))).map_err(|_| ErrorCode::ServerBusy.error())
+    }
+
+    /// Adds to a share, waiting for a while if need be, so that it is for this many bytes.
+    async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ServiceError> {
+        let has = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = units(bytes).unwrap_or(0).saturating_sub(u32::try_from(has).unwrap_or(0));
+        if missing == 0 {
+            return Ok(());
+        }
+        let more = Arc::clone(&self.units).acquire_many_owned(missing);
+        match tokio::time::timeout(PATIENCE, more).await {
+            Ok(Ok(more)) => match &mut share.0 {
+                Some(share) => share.merge(more),
+                None => share.0 = Some(more),
+            },
+            Ok(Err(_)) | Err(_) => return Err(ErrorCode::ServerBusy.error()),
+        }
+        Ok(())
+    }
+}
+
+fn units(bytes: usize) -> Option<u32> {
+    (bytes > FREE).then(|| u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX))
+}
+
+/// How much a request may send, and how slowly.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// Largest body in bytes.
+    pub bytes: usize,
+    /// Longest time without a byte of it.
+    pub stall: Duration,
+}
+
+/// Reads a request's body. The share goes with it.
+///
+/// # Errors
+/// [`ErrorCode::RequestBodyTooLarge`], before a byte is read if the headers say so;
+/// [`ErrorCode::ServerBusy`] if there is no memory for it; [`ErrorCode::InvalidInput`] if it stalls
+/// or breaks off.
+pub async fn read<B>(
+    headers: &HeaderMap,
+    body: B,
+    limits: BodyLimits,
+    budget: &BodyBudget,
+) -> Result<(Bytes, Share), ServiceError>
+where
+    B: Body<Data = Bytes>,
+{
+    let too_large = || ErrorCode::RequestBodyTooLarge.error();
+    let stated = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let stated = stated.and_then(|value| value.parse::<usize>().ok());
+    if stated.is_some_and(|stated| stated > limits.bytes) {
+        return Err(too_large());
+    }
+    let mut share = Share::default();
+    budget.grow(&mut share, stated.unwrap_or(0)).await?;
+    let mut body = std::pin::pin!(body);
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(limits.stall, body.frame()).await;
+        let frame =
+            frame.map_err(|_| ErrorCode::InvalidInput.because("The body does not come."))?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|_| ErrorCode::InvalidInput.because("The body breaks off."))?;
+        let Ok(data) = frame.into_data() else { continue };
+        let length = first.len() + rest.len() + data.len();
+        if length > limits.bytes {
+            return Err(too_large());
+        }
+        budget.grow(&mut share, length).await?;
+        if first.is_empty() && rest.is_empty() {
+            // Mostly the only one: it is not copied.
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.reserve(stated.unwrap_or(2 * length).max(length));
+            rest.extend_from_slice(&first);
+            first.clear();
+        }
+        rest.extend_from_slice(&data);
+    }
+    let body = if rest.is_empty() { first } else { rest.freeze() };
+    Ok((body, share))
+}
+
+/// The body of an answer: bytes that are all there, and their share of the budget.
+#[derive(Debug, Default)]
+pub struct AnswerBody {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AnswerBody {
+    /// A body that takes part in the budget.
+    #[must_use]
+    pub fn sharing(bytes: Bytes, share: Share) -> Self {
+        Self { bytes, _share: share }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for AnswerBody {
+    fn from(bytes: T) -> Self {
+        Self { bytes: bytes.into(), _share: Share::default() }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.bytes.is_empty() {
+            return Poll::Ready(None);
+        }
+        let piece = self.bytes.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.bytes.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    const LIMITS: BodyLimits = BodyLimits { bytes: 100_000, stall: Duration::from_secs(3600) };
+
+    type Pieces = Vec<Result<Frame<Bytes>, std::io::Error>>;
+
+    /// A body of pieces, of which the last is followed by silence if it is not to end.
+    fn pieces(pieces: Vec<&'static [u8]>) -> impl Body<Data = Bytes> {
+        let pieces: Pieces =
+            pieces.into_iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece)))).collect();
+        StreamBody::new(Iter(pieces.into_iter()))
+    }
+
+    struct Iter(std::vec::IntoIter<Result<Frame<Bytes>, std::io::Error>>);
+
+    impl futures_core::Stream for Iter {
+        type Item = Result<Frame<Bytes>, std::io::Error>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Ready(self.0.next())
+        }
+    }
+
+    fn stated(length: usize) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, length.into());
+        headers
+    }
+
+    async fn read_all(
+        headers: &HeaderMap,
+        body: impl Body<Data = Bytes>,
+        budget: &BodyBudget,
+    ) -> Result<(Bytes, Share), ErrorCode> {
+        read(headers, body, LIMITS, budget).await.map_err(|error| error.code())
+    }
+
+    #[tokio::test]
+    async fn a_body_comes_in_one_piece_or_in_many() {
+        let budget = BodyBudget::new(1 << 20);
+        let none = HeaderMap::new();
+        let one = Bytes::from_static(b"one");
+        let (read, _) = read_all(&none, Full::new(one.clone()), &budget).await.unwrap();
+        assert_eq!(read.as_ptr(), one.as_ptr(), "not copied");
+        let many = pieces(vec![b"", b"a", b"bc", b"", b"d"]);
+        assert_eq!(&read_all(&none, many, &budget).await.unwrap().0[..], b"abcd");
+        assert!(read_all(&none, pieces(vec![]), &budget).await.unwrap().0.is_empty());
+    }
+
+    /// R-S12: too large a body is refused, before it is read if its length is stated.
+    #[tokio::test]
+    async fn r_s12_a_body_over_the_limit_is_refused() {
+        let budget = BodyBudget::new(1 << 20);
+        let never = StreamBody::new(Never);
+        let early = read_all(&stated(100_001), never, &budget).await;
+        assert_eq!(early.unwrap_err(), ErrorCode::RequestBodyTooLarge);
+        let just = Full::new(Bytes::from(vec![0; 100_000]));
+        assert!(read_all(&stated(100_000), just, &budget).await.is_ok());
+        static LARGE: [u8; 60_000] = [0; 60_000];
+        let unstated = read_all(&HeaderMap::new(), pieces(vec![&LARGE, &LARGE]), &budget).await;
+        assert_eq!(unstated.unwrap_err(), ErrorCode::RequestBodyTooLarge);
+    }
+
+    struct Never;
+
+    impl futures_core::Stream for Never {
+        type Item = Result<Frame<Bytes>, std::io::Error>;
+
+        fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Pending
+        }
+    }
+
+    /// R-S12: a client that stops sending is not waited for.
+    #[tokio::test(start_paused = true)]
+    async fn r_s12_a_stalled_body_is_given_up() {
+        let budget = BodyBudget::new(1 << 20);
+        let stalled = read_all(&stated(10), StreamBody::new(Never), &budget).await;
+        assert_eq!(stalled.unwrap_err(), ErrorCode::InvalidInput);
+    }
+
+    /// R-S12: bodies wait for memory, and then hear that the server is busy; a share comes back.
+    #[tokio::test(start_paused = true)]
+    async fn r_s12_bodies_share_a_budget() {
+        let budget = BodyBudget::new(100 << 10);
+        let body = || Full::new(Bytes::from(vec![0; 60_000]));
+        let first = read_all(&stated(60_000), body(), &budget).await.unwrap();
+        let busy = read_all(&stated(60_000), body(), &budget).await;
+        assert_eq!(busy.unwrap_err(), ErrorCode::ServerBusy);
+        let unstated = read_all(&HeaderMap::new(), body(), &budget).await;
+        assert_eq!(unstated.unwrap_err(), ErrorCode::ServerBusy);
+        let small = read_all(&stated(5), pieces(vec![b"small"]), &budget).await;
+        assert!(small.is_ok(), "small bodies are free");
+        assert!(budget.take(60_000).is_err() && budget.take(30_000).is_ok());
+        drop(first);
+        assert!(read_all(&stated(60_000), body(), &budget).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_answer_keeps_its_share_until_its_last_piece() {
+        let budget = BodyBudget::new(1 << 20);
+        let bytes = Bytes::from(vec![7; 600_000]);
+        let share = budget.take(bytes.len()).unwrap();
+        let mut body = AnswerBody::sharing(bytes, share);
+        assert_eq!(body.size_hint().exact(), Some(600_000));
+        let mut lengths = Vec::new();
+        while let Some(frame) = body.frame().await {
+            lengths.push(frame.unwrap().into_data().unwrap().len());
+            assert!(budget.take(600_000).is_err());
+        }
+        assert_eq!(lengths, [PIECE, PIECE, 600_000 - 2 * PIECE]);
+        drop(body);
+        assert!(budget.take(600_000).is_ok());
+    }
+}

@@ -1,0 +1,116 @@
+//! The admin port: health, readiness, metrics. It is for operators, unauthenticated, and therefore
+//! on an address of its own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use super::{Handler, Peer};
+use crate::body::AnswerBody;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// The text form of Prometheus.
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
+
+/// Whether the server takes requests: not before it listens, nor while it shuts down.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Says whether it does.
+    pub fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Release);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Answers `GET /health` (200 as long as the process does anything), `GET /ready` (200 or 503) and
+/// `GET /metrics` (the text form of Prometheus).
+pub struct Admin {
+    ready: Readiness,
+    /// Why the service cannot serve although it listens; `None` if it can.
+    trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    metrics: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl Admin {
+    /// An admin port's handler.
+    pub fn new(
+        ready: Readiness,
+        trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
+        metrics: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self { ready, trouble: Box::new(trouble), metrics: Box::new(metrics) }
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Response<AnswerBody> {
+        match (method, path) {
+            (&Method::GET | &Method::HEAD, "/health") => text(StatusCode::OK, "ok\n"),
+            (&Method::GET | &Method::HEAD, "/ready") => {
+                if !self.ready.get() {
+                    return text(StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n");
+                }
+                match (self.trouble)() {
+                    None => text(StatusCode::OK, "ready\n"),
+                    Some(trouble) => text(StatusCode::SERVICE_UNAVAILABLE, trouble + "\n"),
+                }
+            }
+            (&Method::GET | &Method::HEAD, "/metrics") => {
+                let mut answer = text(StatusCode::OK, (self.metrics)());
+                answer.headers_mut().insert(header::CONTENT_TYPE, METRICS);
+                answer
+            }
+            (&Method::GET | &Method::HEAD, _) => {
+                text(StatusCode::NOT_FOUND, "there are /health, /ready and /metrics\n")
+            }
+            _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET is all that there is\n"),
+        }
+    }
+}
+
+impl Handler for Admin {
+    async fn handle(&self, request: Request<Incoming>, _: Peer) -> Response<AnswerBody> {
+        self.answer(request.method(), request.uri().path())
+    }
+}
+
+impl fmt::Debug for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").field("ready", &self.ready).finish_non_exhaustive()
+    }
+}
+
+fn text(status: StatusCode, text: impl Into<String>) -> Response<AnswerBody> {
+    let mut answer = Response::new(AnswerBody::from(text.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, TEXT);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_follows_the_server_and_its_troubles() {
+        let ready = Readiness::default();
+        let trouble = Arc::new(AtomicBool::new(false));
+        let troubled = Arc::clone(&trouble);
+        let trouble_of = move || troubled.load(Ordering::Relaxed).then(|| "read-only".to_owned());
+        let admin = Admin::new(ready.clone(), trouble_of, || "a_metric 1\n".into());
+        let status = |path| admin.answer(&Method::GET, path).status().as_u16();
+        assert_eq!((status("/health"), status("/ready")), (200, 503));
+        ready.set(true);
+        assert_eq!((status("/health"), status("/ready")), (200, 200));
+        trouble.store(true, Ordering::Relaxed);
+        assert_eq!((status("/health"), status("/ready")), (200, 503));
+        assert_eq!((status("/metrics"), status("/")), (200, 404));
+        assert_eq!(admin.answer(&Method::POST, "/metrics").status().as_u16(), 405);
+    }
+}

@@ -1,0 +1,114 @@
+//! One connection: HTTP/1 on a stream, watched.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::activity::{Activity, Counted, Watch};
+use super::{ConnectionLimits, Handler, Peer};
+use crate::body::AnswerBody;
+
+/// Serves a stream until either end closes it, it takes too long, or the server shuts down and
+/// no request is under way.
+pub(super) async fn serve<S, H>(
+    stream: S,
+    peer: Peer,
+    handler: &Arc<H>,
+    limits: ConnectionLimits,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Handler,
+{
+    let activity = Arc::new(Activity::default());
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&activity)));
+    let mut watch = Watch::new(Arc::clone(&activity), limits, Instant::now());
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (handler, activity) = (Arc::clone(handler), Arc::clone(&activity));
+        async move {
+            let answering = Answering::begin(activity);
+            let answer = handler.handle(request, peer).await;
+            Ok::<_, Infallible>(answer.map(|body| Tracked { body, _answering: answering }))
+        }
+    });
+    let mut http = http1::Builder::new();
+    // Time limits are the watch's; hyper's own costs a timer for each request.
+    http.header_read_timeout(None).max_buf_size(limits.head_bytes.max(8 << 10));
+    let mut connection = std::pin::pin!(http.serve_connection(stream, service));
+    let mut looks = tokio::time::interval(Watch::period(&limits));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut stopped = false;
+    loop {
+        tokio::select! {
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(?peer, %error, "connection broke");
+                }
+                return;
+            }
+            now = looks.tick() => {
+                if let Some(reason) = watch.look(now) {
+                    tracing::debug!(?peer, reason, "connection ended");
+                    return;
+                }
+            }
+            _ = stopping.wait_for(|stopping| *stopping), if !stopped => {
+                stopped = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// From a request's beginning to its answer's end, or until it is given up.
+struct Answering(Arc<Activity>);
+
+impl Answering {
+    fn begin(activity: Arc<Activity>) -> Self {
+        activity.begin_request();
+        Self(activity)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.end_answer();
+    }
+}
+
+/// An answer's body; when it has been handed to the connection, the request has ended.
+struct Tracked {
+    body: AnswerBody,
+    _answering: Answering,
+}
+
+impl Body for Tracked {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,169 @@
+//! [`Listener`]: accepts connections until it is told to stop, then sees those that are open out.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use super::{ConnectionLimits, Handler, Peer, Tls, connection};
+
+/// What a connection over the limit hears.
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-ms-error-code: ServerBusy\r\n\
+    retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// How many refused connections are seen out at once.
+const REFUSALS: usize = 64;
+/// How long a refused client has to read that it is.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// Pause after a failed accept: mostly there are no more file descriptors, and some come back.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
+
+/// Tells all listeners to stop; they stop as well when it is dropped.
+#[derive(Debug)]
+pub struct Shutdown {
+    stopping: watch::Sender<bool>,
+}
+
+impl Shutdown {
+    /// One that has not been called.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { stopping: watch::Sender::new(false) }
+    }
+
+    /// Stops: no more connections are accepted, those that are open end after the request that is
+    /// under way.
+    pub fn begin(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<Tls>,
+    limits: ConnectionLimits,
+}
+
+impl Listener {
+    /// Listens on an address; port 0 is any free one.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<Tls>,
+        limits: ConnectionLimits,
+    ) -> std::io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        Ok(Self { socket, tls, limits })
+    }
+
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves connections until `shutdown` begins, and then until all have ended, or the time for
+    /// that is over. The returned future ends when they have; whether it does is all it says.
+    pub fn run<H: Handler>(
+        self,
+        handler: Arc<H>,
+        shutdown: &Shutdown,
+    ) -> impl Future<Output = ()> + Send + use<H> {
+        let mut stopping = shutdown.watch();
+        async move {
+            let (running, mut ended) = mpsc::channel::<()>(1);
+            let places = Arc::new(Semaphore::new(self.limits.connections));
+            let refusals = Arc::new(Semaphore::new(REFUSALS));
+            loop {
+                let accepted = tokio::select! {
+                    accepted = self.socket.accept() => accepted,
+                    _ = stopping.wait_for(|stopping| *stopping) => break,
+                };
+                let (stream, address) = match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(AFTER_FAILURE).await;
+                        continue;
+                    }
+                };
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    tracing::warn!(%address, "connection refused: there are as many as may be");
+                    if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
+                        tokio::spawn(async move {
+                            let _ = timeout(REFUSAL_TIME, refuse(&stream)).await;
+                            drop(place);
+                        });
+                    }
+                    continue;
+                };
+                let (running, stopping) = (running.clone(), stopping.clone());
+                let (handler, tls) = (Arc::clone(&handler), self.tls.clone());
+                let limits = self.limits;
+                tokio::spawn(async move {
+                    serve(stream, address, tls, &handler, limits, stopping).await;
+                    drop((place, running));
+                });
+            }
+            drop((self.socket, running));
+            if timeout(self.limits.shutdown_time, ended.recv()).await.is_err() {
+                tracing::warn!("connections were cut off: their requests did not end in time");
+            }
+        }
+    }
+}
+
+async fn serve<H: Handler>(
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: Option<Tls>,
+    handler: &Arc<H>,
+    limits: ConnectionLimits,
+    stopping: watch::Receiver<bool>,
+) {
+    // Answers are small and whole: waiting to send more of them only delays them.
+    let _ = stream.set_nodelay(true);
+    let peer = Peer { address: Some(address.ip()), secure: tls.is_some() };
+    let Some(tls) = tls else {
+        return connection::serve(stream, peer, handler, limits, stopping).await;
+    };
+    match timeout(limits.head_time, tls.accept(stream)).await {
+        Ok(Ok(stream)) => connection::serve(stream, peer, handler, limits, stopping).await,
+        Ok(Err(error)) => tracing::debug!(?peer, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(?peer, "TLS handshake took too long"),
+    }
+}
+
+/// Says that there is no place, and reads what the client sends until it closes: closing first
+/// would take the answer from it.
+async fn refuse(stream: &TcpStream) -> std::io::Result<()> {
+    stream.try_write(BUSY)?;
+    let mut ignored = [0; 1024];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut ignored) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Tls`]: a certificate and its key, from PEM files.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{TlsAcceptor, rustls::crypto::ring};
+
+/// Why there can be no TLS.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read, or is no PEM of what it should be.
+    #[error("cannot read {what} from {path:?}: {source}")]
+    File {
+        /// The certificate or the key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// There is no certificate in the file.
+    #[error("there is no certificate in {path:?}")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Certificate and key do not go together, or are of no use.
+    #[error("the certificate and its key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// TLS with a certificate; HTTP/1.1 is all that it offers.
+#[derive(Clone)]
+pub struct Tls {
+    acceptor: TlsAcceptor,
+}
+
+impl Tls {
+    /// Reads a chain of certificates, the server's own first, and its private key.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn read(certificates: &Path, key: &Path) -> Result<Self, TlsError> {
+        let file = |what, path: &Path| {
+            let path = path.to_owned();
+            move |source| TlsError::File { what, path, source }
+        };
+        let chain: Vec<_> = CertificateDer::pem_file_iter(certificates)
+            .and_then(Iterator::collect)
+            .map_err(file("a certificate", certificates))?;
+        if chain.is_empty() {
+            return Err(TlsError::NoCertificate { path: certificates.to_owned() });
+        }
+        let key = PrivateKeyDer::from_pem_file(key).map_err(file("a private key", key))?;
+        let provider = Arc::new(ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+
+    pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}

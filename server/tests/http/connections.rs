@@ -1,0 +1,206 @@
+//! What a connection may take, and how it ends (R-S12).
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use tablestone_server::body::AnswerBody;
+use tablestone_server::net::{ConnectionLimits, Handler, Listener, Peer, Shutdown, Tls};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use crate::support::Client;
+
+/// Answers `/large` with 64 MiB, `/wait` when it is told to, everything else with its path.
+#[derive(Default)]
+struct Echo {
+    waiting: Notify,
+    go_on: Notify,
+}
+
+impl Handler for Echo {
+    async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<AnswerBody> {
+        let path = request.uri().path().to_owned();
+        match &*path {
+            "/large" => return Response::new(vec![0; 64 << 20].into()),
+            "/secure" => return Response::new(peer.secure.to_string().into()),
+            "/wait" => {
+                self.waiting.notify_one();
+                self.go_on.notified().await;
+            }
+            _ => {}
+        }
+        Response::new(path.into())
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    echo: Arc<Echo>,
+    shutdown: Shutdown,
+    ended: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(limits: ConnectionLimits, tls: Option<Tls>) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::bind(any, tls, limits).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (echo, shutdown) = (Arc::<Echo>::default(), Shutdown::new());
+        let ended = tokio::spawn(listener.run(Arc::clone(&echo), &shutdown));
+        Self { address, echo, shutdown, ended }
+    }
+
+    async fn with(change: impl FnOnce(&mut ConnectionLimits)) -> Self {
+        let mut limits = ConnectionLimits::default();
+        change(&mut limits);
+        Self::start(limits, None).await
+    }
+
+    async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+}
+
+const SHORT: Duration = Duration::from_millis(200);
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let server = Server::with(|_| ()).await;
+    let mut client = server.connect().await;
+    assert_eq!(client.get("/one").await.text(), "/one");
+    // Two at once, the second in pieces.
+    client.send("GET /two HTTP/1.1\r\nHost: h\r\n\r\nGET /thr").await;
+    assert_eq!(client.answer().await.unwrap().text(), "/two");
+    client.send("ee HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    assert_eq!(client.answer().await.unwrap().text(), "/three");
+    assert_eq!(client.get("/large").await.body.len(), 64 << 20);
+}
+
+#[tokio::test]
+async fn r_s12_a_connection_too_many_hears_that_the_server_is_busy() {
+    let server = Server::with(|limits| limits.connections = 1).await;
+    let mut first = server.connect().await;
+    assert_eq!(first.get("/first").await.status, 200);
+    let mut second = server.connect().await;
+    let answer = second.get("/second").await;
+    assert_eq!((answer.status, answer.header("x-ms-error-code")), (503, Some("ServerBusy")));
+    drop(first);
+    while server.connect().await.get("/third").await.status == 503 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn r_s12_slow_and_idle_clients_are_let_go() {
+    let server = Server::with(|limits| limits.idle_time = SHORT).await;
+    assert!(server.connect().await.ends().await);
+
+    let server = Server::with(|limits| limits.head_time = SHORT).await;
+    let mut drips = server.connect().await;
+    drips.send("GET / HTTP/1.1\r\nHost: ").await;
+    assert!(drips.ends().await);
+
+    // 64 MiB are more than the buffers of both ends; once the server has given up, the rest of the
+    // answer never comes.
+    let server = Server::with(|limits| limits.write_time = SHORT).await;
+    let mut deaf = server.connect().await;
+    deaf.send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    tokio::time::sleep(5 * SHORT).await;
+    assert!(deaf.answer().await.is_none());
+}
+
+#[tokio::test]
+async fn r_s12_what_is_no_http_or_too_long_is_refused() {
+    let server = Server::with(|limits| limits.head_bytes = 16 << 10).await;
+    let mut client = server.connect().await;
+    client.send("Good day\r\n\r\n").await;
+    assert_eq!(client.answer().await.unwrap().status, 400);
+    assert!(client.ends().await);
+
+    let mut client = server.connect().await;
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n").await;
+    client.send(format!("X: {}\r\n\r\n", "x".repeat(20_000))).await;
+    assert_eq!(client.answer().await.unwrap().status, 431);
+
+    let mut client = server.connect().await;
+    let headers: String = (0..200).map(|n| format!("x{n}: y\r\n")).collect();
+    client.send(format!("GET / HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
+    assert_eq!(client.answer().await.unwrap().status, 431);
+
+    assert_eq!(server.connect().await.get("/still").await.text(), "/still");
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_requests_end() {
+    let server = Server::with(|_| ()).await;
+    let mut idle = server.connect().await;
+    assert_eq!(idle.get("/").await.status, 200);
+    let mut working = server.connect().await;
+    working.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    server.echo.waiting.notified().await;
+
+    server.shutdown.begin();
+    assert!(idle.ends().await, "an idle connection ends at once");
+    while TcpStream::connect(server.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!server.ended.is_finished());
+    server.echo.go_on.notify_one();
+    assert_eq!(working.answer().await.unwrap().text(), "/wait");
+    assert!(working.ends().await);
+    server.ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_ever() {
+    let server = Server::with(|limits| limits.shutdown_time = SHORT).await;
+    let mut working = server.connect().await;
+    working.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    server.echo.waiting.notified().await;
+    server.shutdown.begin();
+    server.ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_can_be_encrypted() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let (certificate, key) = (data.join("localhost.pem"), data.join("localhost.key"));
+    let tls = Tls::read(&certificate, &key).unwrap();
+    let server = Server::start(ConnectionLimits::default(), Some(tls.clone())).await;
+
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let mut client = Client::over(stream);
+    assert_eq!(client.get("/secure").await.text(), "true");
+    assert_eq!(client.get("/large").await.body.len(), 64 << 20);
+
+    // Who does not encrypt, or says nothing, gets no answer.
+    let mut plain = server.connect().await;
+    plain.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    assert!(plain.answer().await.is_none());
+    let limits = ConnectionLimits { head_time: SHORT, ..ConnectionLimits::default() };
+    let impatient = Server::start(limits, Some(tls)).await;
+    assert!(impatient.connect().await.ends().await);
+
+    let missing = Tls::read(&key, &key).unwrap_err().to_string();
+    assert!(missing.contains("no certificate"), "{missing}");
+    let mixed = Tls::read(&certificate, Path::new("/nowhere")).unwrap_err().to_string();
+    assert!(mixed.contains("a private key") && mixed.contains("/nowhere"), "{mixed}");
+}
