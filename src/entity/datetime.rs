@@ -74,23 +74,52 @@ impl DateTime {
         Version::from_ticks(self.0).to_system_time()
     }
 
-    /// Writes the text with `colon` between hours, minutes and seconds.
-    pub(super) fn write(self, f: &mut fmt::Formatter<'_>, colon: &str) -> fmt::Result {
+    /// Length of the longest text.
+    pub const MAX_TEXT_LENGTH: usize = 28;
+
+    /// Writes the text into a buffer: what [`Display`](fmt::Display) prints, for callers to whom
+    /// formatting is too slow.
+    ///
+    /// ```
+    /// use tablestone::DateTime;
+    /// let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
+    /// assert_eq!(DateTime::MIN.encode(&mut buffer), "1601-01-01T00:00:00Z");
+    /// ```
+    pub fn encode(self, buffer: &mut [u8; Self::MAX_TEXT_LENGTH]) -> &str {
         let (year, month, day) = civil_from_days(self.0 / TICKS_PER_DAY);
         let in_day = self.0 % TICKS_PER_DAY;
         let (minutes, in_minute) = (in_day / TICKS_PER_MINUTE, in_day % TICKS_PER_MINUTE);
         let (hour, minute) = (minutes / 60, minutes % 60);
-        let (second, mut fraction) = (in_minute / TICKS_PER_SECOND, in_minute % TICKS_PER_SECOND);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}{colon}{minute:02}{colon}{second:02}")?;
-        if fraction > 0 {
-            let mut digits = FRACTION_DIGITS as usize;
-            while fraction.is_multiple_of(10) {
-                fraction /= 10;
-                digits -= 1;
-            }
-            write!(f, ".{fraction:0digits$}")?;
+        let (second, fraction) = (in_minute / TICKS_PER_SECOND, in_minute % TICKS_PER_SECOND);
+        let digit = |number: u64| b'0' + (number % 10) as u8;
+        #[rustfmt::skip]
+        let text = [
+            digit(year / 1_000), digit(year / 100), digit(year / 10), digit(year), b'-',
+            digit(month / 10), digit(month), b'-', digit(day / 10), digit(day), b'T',
+            digit(hour / 10), digit(hour), b':', digit(minute / 10), digit(minute), b':',
+            digit(second / 10), digit(second), b'.',
+            digit(fraction / 1_000_000), digit(fraction / 100_000), digit(fraction / 10_000),
+            digit(fraction / 1_000), digit(fraction / 100), digit(fraction / 10), digit(fraction),
+            b'Z',
+        ];
+        *buffer = text;
+        // Before the Z, zeros of the fraction go, and with the last of them the point.
+        let zeros = buffer.iter().rev().skip(1).take_while(|&&byte| byte == b'0').count();
+        let end = if fraction == 0 { 19 } else { 27 - zeros };
+        if let Some(last) = buffer.get_mut(end) {
+            *last = b'Z';
         }
-        f.write_str("Z")
+        std::str::from_utf8(buffer.get(..=end).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Writes the text with `colon` between hours, minutes and seconds.
+    pub(super) fn write(self, f: &mut fmt::Formatter<'_>, colon: &str) -> fmt::Result {
+        let mut buffer = [0; Self::MAX_TEXT_LENGTH];
+        for (i, part) in self.encode(&mut buffer).split(':').enumerate() {
+            f.write_str(if i > 0 { colon } else { "" })?;
+            f.write_str(part)?;
+        }
+        Ok(())
     }
 }
 

@@ -34,6 +34,23 @@ impl Guid {
         Self(bytes)
     }
 
+    /// Length of the text.
+    pub const TEXT_LENGTH: usize = DIGITS + HYPHENS.len();
+
+    /// Writes the text into a buffer: what [`Display`](fmt::Display) prints, for callers to whom
+    /// formatting is too slow.
+    pub fn encode<'b>(&self, buffer: &'b mut [u8; Self::TEXT_LENGTH]) -> &'b str {
+        let hyphen = |digit: usize| HYPHENS.contains(&digit).then_some(b'-');
+        let digits = self.0.iter().enumerate().flat_map(|(i, byte)| {
+            let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' - 10 + value };
+            [hyphen(2 * i), Some(digit(byte >> 4)), Some(digit(byte & 15))]
+        });
+        for (place, digit) in buffer.iter_mut().zip(digits.flatten()) {
+            *place = digit;
+        }
+        std::str::from_utf8(buffer).unwrap_or_default()
+    }
+
     /// The bytes of the text from left to right.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
@@ -43,11 +60,7 @@ impl Guid {
 
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, byte) in self.0.iter().enumerate() {
-            let hyphen = if HYPHENS.contains(&(2 * i)) { "-" } else { "" };
-            write!(f, "{hyphen}{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(self.encode(&mut [0; Self::TEXT_LENGTH]))
     }
 }
 

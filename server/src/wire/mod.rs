@@ -5,6 +5,15 @@
 //! out, and malformed bytes are an error that says where and what was expected.
 
 pub mod batch;
+mod context;
 pub mod continuation;
+pub mod edm;
 mod instant;
+pub mod json;
+mod select;
+mod source;
 pub mod xml;
+
+pub use context::Context;
+pub use select::Select;
+pub use source::{EntitySource, Written};

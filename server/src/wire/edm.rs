@@ -1,0 +1,101 @@
+//! Values as text (protocol 3): what JSON has in strings and Atom has in elements.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tablestone::{ParseError, Value, ValueType};
+
+/// How much of a wrong text an error shows, in characters.
+const SHOWN: usize = 60;
+
+/// Why a text is not a value of a type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It is not of the type's form.
+    #[error("expected {expected}, found {found:?}")]
+    Form {
+        /// The type's name in OData.
+        expected: &'static str,
+        /// The beginning of the text.
+        found: String,
+    },
+    /// It is a date of before 1601 or a like violation.
+    #[error(transparent)]
+    Parse(ParseError),
+}
+
+impl ValueError {
+    pub(super) fn form(expected: ValueType, found: &str) -> Self {
+        let found = found.chars().take(SHOWN).collect();
+        Self::Form { expected: expected.edm_name(), found }
+    }
+
+    /// Whether the text is of the right form, but the value outside of the type's range.
+    #[must_use]
+    pub fn is_out_of_range(&self) -> bool {
+        matches!(self, Self::Parse(error) if error.is_out_of_range())
+    }
+}
+
+/// The value of this type that the text shows.
+pub(super) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, ValueError> {
+    let wrong = || ValueError::form(value_type, &text);
+    Ok(match value_type {
+        ValueType::String => Value::String(text.into_owned()),
+        ValueType::Binary => Value::Binary(binary(&text).ok_or_else(wrong)?),
+        ValueType::Boolean => Value::Boolean(boolean(text.trim()).ok_or_else(wrong)?),
+        ValueType::DateTime => Value::DateTime(text.trim().parse().map_err(ValueError::Parse)?),
+        ValueType::Double => Value::Double(double(text.trim()).ok_or_else(wrong)?),
+        ValueType::Guid => Value::Guid(text.trim().parse().map_err(ValueError::Parse)?),
+        ValueType::Int32 => Value::Int32(text.trim().parse().map_err(|_| wrong())?),
+        ValueType::Int64 => Value::Int64(text.trim().parse().map_err(|_| wrong())?),
+    })
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ if text.eq_ignore_ascii_case("true") => Some(true),
+        _ if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+/// Base64 with padding; white space in it is passed over, as the service does.
+fn binary(text: &str) -> Option<Vec<u8>> {
+    if let Ok(bytes) = STANDARD.decode(text) {
+        return Some(bytes);
+    }
+    let compact: String = text.chars().filter(|it| !it.is_ascii_whitespace()).collect();
+    STANDARD.decode(compact).ok()
+}
+
+/// The names of what is no number, or a finite number.
+fn double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" | "INF" => Some(f64::INFINITY),
+        "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
+        _ if text.bytes().all(|it| it.is_ascii_digit() || b"+-.eE".contains(&it)) => finite(text),
+        _ => None,
+    }
+}
+
+/// A finite number; minus zero is zero, as in the service.
+pub(super) fn finite(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    number.is_finite().then_some(number + 0.0)
+}
+
+/// The name of a Double that is no number: infinite or NaN, of which there is one.
+pub(super) fn not_a_number(number: f64) -> Option<&'static str> {
+    match number {
+        _ if number.is_finite() => None,
+        _ if number.is_nan() => Some("NaN"),
+        _ if number > 0.0 => Some("Infinity"),
+        _ => Some("-Infinity"),
+    }
+}

@@ -1,0 +1,357 @@
+//! Reads the body of a write (protocol 3).
+//!
+//! A property's type is what its annotation says, else what its form in JSON is. The annotation
+//! may stand before or after the property, so members are gathered first. What is no property is
+//! passed over: `odata.` members, other annotations, the Timestamp.
+
+use std::borrow::Cow;
+
+use tablestone::{Entity, Value, ValueType};
+
+use super::error::{JsonError, JsonErrorKind};
+use super::lexer::{Lexer, Token};
+use crate::error::{ErrorCode, ServiceError};
+use crate::wire::edm::{self, ValueError};
+
+/// Properties in a body, null ones included: some clients send every null they have, and an
+/// entity's own limit is checked when it is written.
+const MAX_MEMBERS: usize = 4 * Entity::MAX_PROPERTIES;
+
+/// What a body says of an entity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntityBody {
+    /// The PartitionKey, unless absent or null.
+    pub partition_key: Option<String>,
+    /// The RowKey, likewise.
+    pub row_key: Option<String>,
+    /// Properties that are not null, in order.
+    pub properties: Vec<(String, Value)>,
+}
+
+impl EntityBody {
+    /// The entity of a body that must have its keys: that of an insert.
+    ///
+    /// # Errors
+    /// [`ErrorCode::PropertiesNeedValue`] if a key is absent or null.
+    pub fn with_own_keys(mut self) -> Result<Entity, ServiceError> {
+        match (self.partition_key.take(), self.row_key.take()) {
+            (Some(partition_key), Some(row_key)) => Ok(self.with_keys(partition_key, row_key)),
+            _ => Err(ErrorCode::PropertiesNeedValue.error()),
+        }
+    }
+
+    /// The entity at an address, whose keys count whatever the body's are (protocol 7).
+    #[must_use]
+    pub fn with_keys(self, partition_key: String, row_key: String) -> Entity {
+        let mut entity = Entity::new(partition_key, row_key);
+        for (name, value) in self.properties {
+            entity.set(name, value);
+        }
+        entity
+    }
+}
+
+/// Reads the body of a write.
+///
+/// ```
+/// use tablestone::Value;
+/// use tablestone_server::wire::json::decode_entity;
+///
+/// let body = br#"{"PartitionKey":"p","RowKey":"r","A":5,"B@odata.type":"Edm.Int64","B":"5"}"#;
+/// let body = decode_entity(body).unwrap();
+/// assert_eq!(body.partition_key.as_deref(), Some("p"));
+/// assert_eq!(body.properties[0], ("A".to_owned(), Value::Int32(5)));
+/// assert_eq!(body.properties[1], ("B".to_owned(), Value::Int64(5)));
+/// ```
+///
+/// # Errors
+/// [`JsonError`] with the offset.
+pub fn decode_entity(body: &[u8]) -> Result<EntityBody, JsonError> {
+    let mut decoder = Decoder::new(body)?;
+    decoder.object()?;
+    let mut entity = EntityBody {
+        partition_key: decoder.partition_key.take().flatten(),
+        row_key: decoder.row_key.take().flatten(),
+        properties: Vec::with_capacity(decoder.members.len()),
+    };
+    for member in decoder.members {
+        if let Some(value) = member.value()? {
+            entity.properties.push((member.name.into_owned(), value));
+        }
+    }
+    Ok(entity)
+}
+
+/// Reads the body of Create Table: the name, unless absent or null.
+///
+/// # Errors
+/// [`JsonError`] with the offset.
+pub fn decode_table_name(body: &[u8]) -> Result<Option<String>, JsonError> {
+    let mut decoder = Decoder::new(body)?;
+    decoder.object()?;
+    let Some(member) = decoder.members.iter().find(|member| member.name == "TableName") else {
+        return Ok(None);
+    };
+    match &member.raw {
+        Some(Raw::String(name)) => Ok(Some(name.clone().into_owned())),
+        Some(Raw::Null) | None => Ok(None),
+        Some(_) => {
+            let kind = JsonErrorKind::NotText { name: "TableName" };
+            Err(JsonError { offset: member.offset, kind })
+        }
+    }
+}
+
+/// A value as it stands in the body.
+#[derive(Debug)]
+enum Raw<'a> {
+    String(Cow<'a, str>),
+    Number(&'a str),
+    Boolean(bool),
+    Null,
+}
+
+/// A property, or an annotation whose property has not come yet.
+#[derive(Debug)]
+struct Member<'a> {
+    name: Cow<'a, str>,
+    annotation: Option<ValueType>,
+    raw: Option<Raw<'a>>,
+    offset: usize,
+}
+
+impl Member<'_> {
+    /// The property's value; none if it is null or only its annotation was there.
+    fn value(&self) -> Result<Option<Value>, JsonError> {
+        let result = match (&self.raw, self.annotation) {
+            (None | Some(Raw::Null), _) => return Ok(None),
+            (Some(Raw::String(text)), None) => Ok(Value::String(text.clone().into_owned())),
+            (Some(Raw::String(text)), Some(value_type)) => {
+                edm::parse(value_type, Cow::Borrowed(text))
+            }
+            (Some(Raw::Boolean(value)), None | Some(ValueType::Boolean)) => {
+                Ok(Value::Boolean(*value))
+            }
+            (Some(Raw::Number(text)), None) => plain_number(text),
+            (
+                Some(Raw::Number(text)),
+                Some(value_type @ (ValueType::Int32 | ValueType::Int64 | ValueType::Double)),
+            ) => edm::parse(value_type, Cow::Borrowed(text)),
+            (Some(raw), Some(value_type)) => Err(ValueError::form(value_type, raw.shown())),
+        };
+        result.map(Some).map_err(|source| {
+            let kind = JsonErrorKind::Value { name: self.name.clone().into_owned(), source };
+            JsonError { offset: self.offset, kind }
+        })
+    }
+}
+
+impl Raw<'_> {
+    fn shown(&self) -> &str {
+        match self {
+            Self::String(text) => text,
+            Self::Number(text) => text,
+            Self::Boolean(true) => "true",
+            Self::Boolean(false) => "false",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// A number without annotation: an Int32 if it is one, else a Double.
+fn plain_number(text: &str) -> Result<Value, ValueError> {
+    let whole = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
+    if whole && let Ok(number) = text.parse() {
+        return Ok(Value::Int32(number));
+    }
+    let number = edm::finite(text).ok_or_else(|| ValueError::form(ValueType::Double, text))?;
+    Ok(Value::Double(number))
+}
+
+struct Decoder<'a> {
+    lexer: Lexer<'a>,
+    /// None before the member came, none inside if it is null.
+    partition_key: Option<Option<String>>,
+    row_key: Option<Option<String>>,
+    members: Vec<Member<'a>>,
+    /// A set of hashes of the members' names: one that is not in it is new.
+    seen: [u64; SEEN_WORDS],
+}
+
+const SEEN_WORDS: usize = 32;
+
+impl<'a> Decoder<'a> {
+    fn new(body: &'a [u8]) -> Result<Self, JsonError> {
+        Ok(Self {
+            lexer: Lexer::new(body)?,
+            partition_key: None,
+            row_key: None,
+            members: Vec::with_capacity(16),
+            seen: [0; SEEN_WORDS],
+        })
+    }
+
+    fn object(&mut self) -> Result<(), JsonError> {
+        self.lexer.expect(&Token::ObjectStart, "an object")?;
+        let mut token = self.lexer.next()?;
+        if token != Token::ObjectEnd {
+            loop {
+                let Token::String(name) = token else { return Err(self.lexer.expected("a name")) };
+                let name_at = self.lexer.token_at();
+                self.lexer.expect(&Token::Colon, "a colon")?;
+                let value = self.lexer.next()?;
+                self.member(name, name_at, value)?;
+                match self.lexer.next()? {
+                    Token::Comma => token = self.lexer.next()?,
+                    Token::ObjectEnd => break,
+                    _ => return Err(self.lexer.expected("a comma or the end of the object")),
+                }
+            }
+        }
+        self.lexer.expect(&Token::End, "the end")
+    }
+
+    fn member(
+        &mut self,
+        name: Cow<'a, str>,
+        name_at: usize,
+        value: Token<'a>,
+    ) -> Result<(), JsonError> {
+        match &*name {
+            "PartitionKey" => self.key("PartitionKey", name_at, &value),
+            "RowKey" => self.key("RowKey", name_at, &value),
+            "Timestamp" => self.lexer.skip(&value),
+            _ if name.starts_with("odata.") => self.lexer.skip(&value),
+            _ => match name.split_once('@') {
+                Some((property, "odata.type")) => {
+                    let length = property.len();
+                    self.annotation(prefix(name, length), name_at, &value)
+                }
+                Some((_, annotation)) if annotation.contains('.') => self.lexer.skip(&value),
+                _ => self.property(name, name_at, value),
+            },
+        }
+    }
+
+    fn key(&mut self, name: &'static str, at: usize, value: &Token<'a>) -> Result<(), JsonError> {
+        let key = match value {
+            Token::String(text) => Some(text.clone().into_owned()),
+            Token::Null => None,
+            _ => return Err(self.lexer.wrong(JsonErrorKind::NotText { name })),
+        };
+        let field = if name == "RowKey" { &mut self.row_key } else { &mut self.partition_key };
+        if field.replace(key).is_some() {
+            let kind = JsonErrorKind::Duplicate { name: name.to_owned() };
+            return Err(JsonError { offset: at, kind });
+        }
+        Ok(())
+    }
+
+    fn annotation(
+        &mut self,
+        property: Cow<'a, str>,
+        at: usize,
+        value: &Token<'a>,
+    ) -> Result<(), JsonError> {
+        let unknown = |found: &str| JsonErrorKind::UnknownType {
+            name: property.clone().into_owned(),
+            found: found.chars().take(60).collect(),
+        };
+        let Token::String(text) = value else {
+            return Err(self.lexer.wrong(unknown("no string")));
+        };
+        if property == "Timestamp" {
+            return Ok(());
+        }
+        let Some(value_type) = ValueType::from_edm_name(text) else {
+            return Err(self.lexer.wrong(unknown(text)));
+        };
+        if matches!(&*property, "PartitionKey" | "RowKey") {
+            let fits = value_type == ValueType::String;
+            return if fits { Ok(()) } else { Err(self.lexer.wrong(unknown(text))) };
+        }
+        let member = self.named(property, at)?;
+        if member.annotation.replace(value_type).is_some() {
+            return Err(duplicate(member, at, "@odata.type"));
+        }
+        Ok(())
+    }
+
+    fn property(
+        &mut self,
+        name: Cow<'a, str>,
+        at: usize,
+        value: Token<'a>,
+    ) -> Result<(), JsonError> {
+        let raw = match value {
+            Token::String(text) => Raw::String(text),
+            Token::Number(text) => Raw::Number(text),
+            Token::Boolean(value) => Raw::Boolean(value),
+            Token::Null => Raw::Null,
+            Token::ObjectStart | Token::ArrayStart => {
+                return Err(self.lexer.wrong(JsonErrorKind::Nested { name: name.into_owned() }));
+            }
+            _ => return Err(self.lexer.expected("a value")),
+        };
+        let member = self.named(name, at)?;
+        if member.raw.replace(raw).is_some() {
+            return Err(duplicate(member, at, ""));
+        }
+        member.offset = at;
+        Ok(())
+    }
+
+    /// The member of this name, which is added unless it is there.
+    fn named(&mut self, name: Cow<'a, str>, offset: usize) -> Result<&mut Member<'a>, JsonError> {
+        let is_last = self.members.last().is_some_and(|last| last.name == name);
+        let found = if is_last {
+            Some(self.members.len() - 1)
+        } else if self.note(&name) {
+            self.members.iter().position(|member| member.name == name)
+        } else {
+            None
+        };
+        let index = match found {
+            Some(index) => index,
+            None if self.members.len() == MAX_MEMBERS => {
+                let kind = JsonErrorKind::TooManyMembers { limit: MAX_MEMBERS };
+                return Err(JsonError { offset, kind });
+            }
+            None => {
+                self.members.push(Member { name, annotation: None, raw: None, offset });
+                self.members.len() - 1
+            }
+        };
+        let missing = JsonErrorKind::TooManyMembers { limit: MAX_MEMBERS };
+        self.members.get_mut(index).ok_or(JsonError { offset, kind: missing })
+    }
+
+    /// Notes a name; whether it may have been noted before.
+    fn note(&mut self, name: &str) -> bool {
+        let hash = name.bytes().fold(0u64, |hash, byte| {
+            (hash.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x517c_c1b7_2722_0a95)
+        });
+        let bit = 1 << (hash >> 58);
+        let word = self.seen.get_mut((hash >> 32) as usize % SEEN_WORDS);
+        let Some(word) = word else { return true };
+        let before = *word & bit != 0;
+        *word |= bit;
+        before
+    }
+}
+
+fn duplicate(member: &Member<'_>, offset: usize, suffix: &str) -> JsonError {
+    let name = format!("{}{suffix}", member.name);
+    JsonError { offset, kind: JsonErrorKind::Duplicate { name } }
+}
+
+/// The first bytes of a name, up to a character's boundary.
+fn prefix(name: Cow<'_, str>, length: usize) -> Cow<'_, str> {
+    match name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.get(..length).unwrap_or_default()),
+        Cow::Owned(mut name) => {
+            name.truncate(length);
+            Cow::Owned(name)
+        }
+    }
+}

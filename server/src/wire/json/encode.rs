@@ -1,0 +1,272 @@
+//! Prints entities (protocol 2, 3): from where they are stored into the answer's buffer.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tablestone::{DateTime, Guid, RowError, ValueRef, ValueType};
+
+use super::escape::push_string;
+use crate::address::push_entity_address;
+use crate::headers::Metadata;
+use crate::wire::{Context, EntitySource, Select};
+
+/// Prints the entities of an answer, all of one table.
+///
+/// ```
+/// use tablestone::{Entity, Version};
+/// use tablestone_server::headers::Metadata;
+/// use tablestone_server::wire::json::EntityPrinter;
+/// use tablestone_server::wire::{Context, Select, Written};
+///
+/// let entity = Entity::new("p", "r").with("Big", 5i64);
+/// let context = Context { base: "http://h/a", account: "a", table: "T" };
+/// let printer = EntityPrinter::new(context, Metadata::None, &Select::ALL);
+/// let mut out = Vec::new();
+/// printer.single(&mut out, &Written { entity: &entity, version: Version::ZERO })?;
+/// let expected =
+///     r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"1601-01-01T00:00:00Z","Big":"5"}"#;
+/// assert_eq!(String::from_utf8(out).unwrap(), expected);
+/// # Ok::<(), tablestone::RowError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct EntityPrinter<'a> {
+    context: Context<'a>,
+    metadata: Metadata,
+    select: &'a Select,
+}
+
+impl<'a> EntityPrinter<'a> {
+    /// A printer of entities with so much metadata.
+    #[must_use]
+    pub const fn new(context: Context<'a>, metadata: Metadata, select: &'a Select) -> Self {
+        Self { context, metadata, select }
+    }
+
+    /// One entity, as the whole of an answer.
+    ///
+    /// # Errors
+    /// [`RowError`] if what is stored is damaged; nothing was printed then.
+    pub fn single(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
+        let began = out.len();
+        out.push(b'{');
+        self.push_metadata(out, "/@Element");
+        self.push_members(out, entity).inspect_err(|_| out.truncate(began))
+    }
+
+    /// The beginning of a page: entities, and [`end_page`](Self::end_page), follow.
+    pub fn begin_page(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        self.push_metadata(out, "");
+        out.extend_from_slice(b"\"value\":[");
+    }
+
+    /// An entity of a page.
+    ///
+    /// # Errors
+    /// [`RowError`] if what is stored is damaged; nothing was printed then.
+    pub fn page_entity(
+        &self,
+        out: &mut Vec<u8>,
+        entity: &impl EntitySource,
+    ) -> Result<(), RowError> {
+        let began = out.len();
+        // After the bracket that opens the page comes the first.
+        if out.last() == Some(&b'}') {
+            out.push(b',');
+        }
+        out.push(b'{');
+        self.push_members(out, entity).inspect_err(|_| out.truncate(began))
+    }
+
+    /// The end of a page.
+    pub fn end_page(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"]}");
+    }
+
+    /// What describes the whole answer.
+    fn push_metadata(&self, out: &mut Vec<u8>, suffix: &str) {
+        if self.metadata == Metadata::None {
+            return;
+        }
+        let Context { base, table, .. } = self.context;
+        let mut text = format!("{base}/$metadata#{table}{suffix}");
+        if let Some(names) = self.select.names() {
+            text.push_str("&$select=");
+            text.push_str(&names.join(","));
+        }
+        out.extend_from_slice(b"\"odata.metadata\":");
+        push_string(out, &text);
+        out.push(b',');
+    }
+
+    /// An entity after its opening brace, with the closing one.
+    fn push_members(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
+        let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
+        let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
+        match self.metadata {
+            Metadata::None => {}
+            Metadata::Minimal => push_etag(out, timestamp),
+            Metadata::Full => self.push_description(out, entity, timestamp),
+        }
+        match self.select.names() {
+            None => {
+                self.push_system(out, "PartitionKey", entity, timestamp);
+                self.push_system(out, "RowKey", entity, timestamp);
+                self.push_system(out, "Timestamp", entity, timestamp);
+                entity.each(|name, value| self.push_property(out, name, value))?;
+            }
+            Some(names) => {
+                for name in names {
+                    if self.push_system(out, name, entity, timestamp) {
+                        continue;
+                    }
+                    match entity.get(name)? {
+                        Some(value) => self.push_property(out, name, value),
+                        None => {
+                            push_string(out, name);
+                            out.extend_from_slice(b":null,");
+                        }
+                    }
+                }
+            }
+        }
+        // Every member ends with a comma; the last one's becomes the brace.
+        match out.last_mut() {
+            Some(last) if *last == b',' => *last = b'}',
+            _ => out.push(b'}'),
+        }
+        Ok(())
+    }
+
+    /// Type, address and ETag.
+    #[cold]
+    fn push_description(&self, out: &mut Vec<u8>, entity: &impl EntitySource, timestamp: &str) {
+        let Context { base, account, table } = self.context;
+        let mut address = String::new();
+        push_entity_address(&mut address, table, entity.partition_key(), entity.row_key());
+        out.extend_from_slice(b"\"odata.type\":");
+        push_string(out, &format!("{account}.{table}"));
+        out.extend_from_slice(b",\"odata.id\":");
+        push_string(out, &format!("{base}/{address}"));
+        out.push(b',');
+        push_etag(out, timestamp);
+        out.extend_from_slice(b"\"odata.editLink\":");
+        push_string(out, &address);
+        out.push(b',');
+    }
+
+    /// A system property, if the name is one; whether it is.
+    fn push_system(
+        &self,
+        out: &mut Vec<u8>,
+        name: &str,
+        entity: &impl EntitySource,
+        timestamp: &str,
+    ) -> bool {
+        match name {
+            "PartitionKey" => {
+                out.extend_from_slice(b"\"PartitionKey\":");
+                push_string(out, entity.partition_key());
+            }
+            "RowKey" => {
+                out.extend_from_slice(b"\"RowKey\":");
+                push_string(out, entity.row_key());
+            }
+            "Timestamp" => {
+                if self.metadata == Metadata::Full {
+                    out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
+                }
+                out.extend_from_slice(b"\"Timestamp\":");
+                push_plain(out, timestamp);
+            }
+            _ => return false,
+        }
+        out.push(b',');
+        true
+    }
+
+    #[inline]
+    fn push_property(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+        if self.metadata != Metadata::None && !shows_its_type(value) {
+            push_annotation(out, name, value.value_type());
+        }
+        push_string(out, name);
+        out.push(b':');
+        push_value(out, value);
+        out.push(b',');
+    }
+}
+
+/// Whether the form in JSON tells the type.
+fn shows_its_type(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::String(_) | ValueRef::Boolean(_) | ValueRef::Int32(_) => true,
+        ValueRef::Double(number) => number.is_finite(),
+        _ => false,
+    }
+}
+
+fn push_annotation(out: &mut Vec<u8>, name: &str, value_type: ValueType) {
+    push_string(out, name);
+    // The annotation's name is one string with the property's: its closing quote goes.
+    out.pop();
+    out.extend_from_slice(b"@odata.type\":\"");
+    out.extend_from_slice(value_type.edm_name().as_bytes());
+    out.extend_from_slice(b"\",");
+}
+
+fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::String(text) => push_string(out, text),
+        ValueRef::Boolean(true) => out.extend_from_slice(b"true"),
+        ValueRef::Boolean(false) => out.extend_from_slice(b"false"),
+        ValueRef::Int32(number) => push_bytes(out, itoa::Buffer::new().format(number)),
+        ValueRef::Int64(number) => push_plain(out, itoa::Buffer::new().format(number)),
+        ValueRef::Double(number) => push_double(out, number),
+        ValueRef::DateTime(instant) => {
+            push_plain(out, instant.encode(&mut [0; DateTime::MAX_TEXT_LENGTH]));
+        }
+        ValueRef::Guid(id) => push_plain(out, id.encode(&mut [0; Guid::TEXT_LENGTH])),
+        ValueRef::Binary(bytes) => push_base64(out, bytes),
+    }
+}
+
+/// A Double always has a point or an exponent, which tell it from an Int32; minus zero is zero.
+fn push_double(out: &mut Vec<u8>, number: f64) {
+    match crate::wire::edm::not_a_number(number) {
+        Some(name) => push_plain(out, name),
+        None => push_bytes(out, ryu::Buffer::new().format_finite(number + 0.0)),
+    }
+}
+
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    let began = out.len();
+    out.resize(began + bytes.len().div_ceil(3) * 4, b'=');
+    if let Some(room) = out.get_mut(began..) {
+        // The room has exactly the length of the text.
+        let written = STANDARD.encode_slice(bytes, room);
+        debug_assert!(written.is_ok());
+    }
+    out.push(b'"');
+}
+
+/// An ETag is its entity's Timestamp with the colons escaped.
+fn push_etag(out: &mut Vec<u8>, timestamp: &str) {
+    out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
+    for (at, part) in timestamp.split(':').enumerate() {
+        out.extend_from_slice(if at == 0 { b"" } else { b"%3A" });
+        push_bytes(out, part);
+    }
+    out.extend_from_slice(b"'\\\"\",");
+}
+
+/// A string that has nothing to escape.
+fn push_plain(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    push_bytes(out, text);
+    out.push(b'"');
+}
+
+fn push_bytes(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}

@@ -1,0 +1,20 @@
+//! JSON: entities in and out, tables, errors (protocol 2, 3).
+//!
+//! Decoding reads the text once, without a tree between text and values. Encoding goes from the
+//! stored row to the answer's buffer, likewise: it is what a query spends its time on.
+
+mod decode;
+mod documents;
+mod encode;
+#[cfg(test)]
+mod encode_tests;
+mod error;
+mod escape;
+mod lexer;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{EntityBody, decode_entity, decode_table_name};
+pub use documents::{print_error, print_table, print_tables};
+pub use encode::EntityPrinter;
+pub use error::{JsonError, JsonErrorKind};
