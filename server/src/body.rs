@@ -81,12 +81,18 @@ fn units(bytes: usize) -> Option<u32> {
 }
 
 /// How much a request may send, and how slowly.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Largest body in bytes.
+    /// Largest body in bytes. Default 4 MiB, as the service.
     pub bytes: usize,
-    /// Longest time without a byte of it.
+    /// Longest time without a byte of it. Default 30 s.
     pub stall: Duration,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes: 4 << 20, stall: Duration::from_secs(30) }
+    }
 }
 
 /// Reads a request's body. The share goes with it.

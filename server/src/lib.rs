@@ -17,6 +17,7 @@
 pub mod address;
 pub mod auth;
 pub mod body;
+pub mod config;
 pub mod error;
 pub mod headers;
 pub mod net;

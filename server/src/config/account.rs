@@ -1,0 +1,82 @@
+//! Accounts: the emulator's, and others from options, environment or file.
+
+use super::ConfigError;
+use crate::auth::{Account, SigningKey};
+
+/// The account of the emulator, which `UseDevelopmentStorage=true` means.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+
+/// Its key, which everybody knows.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// Reads `name:key[:key];name:key`, as the emulator Azurite has it in its environment.
+///
+/// ```
+/// use tablestone_server::config::parse_accounts;
+/// let accounts = parse_accounts("one:a2V5;two:a2V5:a2V6");
+/// assert_eq!(accounts[1], ("two".into(), vec!["a2V5".into(), "a2V6".into()]));
+/// ```
+#[must_use]
+pub fn parse_accounts(text: &str) -> Vec<(String, Vec<String>)> {
+    let accounts = text.split(';').map(str::trim).filter(|account| !account.is_empty());
+    let parsed = accounts.map(|account| {
+        let mut parts = account.split(':').map(|part| part.trim().to_owned());
+        let name = parts.next().unwrap_or_default();
+        (name, parts.filter(|key| !key.is_empty()).collect())
+    });
+    parsed.collect()
+}
+
+/// Names and keys as accounts.
+pub(super) fn accounts(named: Vec<(String, Vec<String>)>) -> Result<Vec<Account>, ConfigError> {
+    let mut accounts: Vec<Account> = Vec::with_capacity(named.len());
+    for (name, keys) in named {
+        if !is_name(&name) {
+            return Err(ConfigError::AccountName { name });
+        }
+        if accounts.iter().any(|account| account.name() == name) {
+            return Err(ConfigError::DuplicateAccount { name });
+        }
+        if keys.is_empty() {
+            return Err(ConfigError::NoKey { name });
+        }
+        let keys: Result<Vec<_>, _> = keys.iter().map(|key| SigningKey::parse(key)).collect();
+        match keys {
+            Ok(keys) => accounts.push(Account::new(name, keys)),
+            Err(source) => return Err(ConfigError::AccountKey { name, source }),
+        }
+    }
+    Ok(accounts)
+}
+
+fn is_name(name: &str) -> bool {
+    let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    letters && (3..=24).contains(&name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_of_the_environment() {
+        let parse = |text| accounts(parse_accounts(text));
+        let names = |text| -> Vec<String> {
+            parse(text).unwrap().iter().map(|account| account.name().to_owned()).collect()
+        };
+        assert_eq!(names("one1:a2V5; two2:a2V5:a2V6;"), ["one1", "two2"]);
+        let all = format!("{DEVELOPMENT_ACCOUNT}:{DEVELOPMENT_KEY}");
+        assert_eq!(names(&all), [DEVELOPMENT_ACCOUNT]);
+        for (text, expected) in [
+            ("one1", "account one1 has no key"),
+            ("one1:", "account one1 has no key"),
+            (":a2V5", "\"\" is no account's name"),
+            ("one1:a2V5;one1:a2V5", "account one1 is there twice"),
+            ("One:a2V5", "\"One\" is no account's name"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! [`File`]: the configuration as TOML.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tablestone::Durability;
+
+use super::units::{Size, Time, parse_durability};
+use super::{ConfigError, Partial};
+
+/// A configuration file. Names that it does not know are an error: they would be mistakes.
+///
+/// ```
+/// use tablestone_server::config::File;
+/// let file = File::parse("listen = '0.0.0.0:10002'\nmemory = '1GiB'\n[limits]\nidle_time = '1min'");
+/// assert!(file.is_ok());
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    listen: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+    data: Option<PathBuf>,
+    accounts: Option<Vec<AccountEntry>>,
+    tls: Option<TlsEntry>,
+    #[serde(default, deserialize_with = "durability")]
+    durability: Option<Durability>,
+    memory: Option<Size>,
+    access_log: Option<bool>,
+    #[serde(default)]
+    limits: Limits,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountEntry {
+    name: String,
+    keys: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TlsEntry {
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+/// Limits of which any may be left to its default.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    connections: Option<usize>,
+    head_bytes: Option<Size>,
+    head_time: Option<Time>,
+    idle_time: Option<Time>,
+    write_time: Option<Time>,
+    shutdown_time: Option<Time>,
+    body_stall: Option<Time>,
+    body_memory: Option<Size>,
+    query_time: Option<Time>,
+}
+
+impl Limits {
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            connections: self.connections.or(other.connections),
+            head_bytes: self.head_bytes.or(other.head_bytes),
+            head_time: self.head_time.or(other.head_time),
+            idle_time: self.idle_time.or(other.idle_time),
+            write_time: self.write_time.or(other.write_time),
+            shutdown_time: self.shutdown_time.or(other.shutdown_time),
+            body_stall: self.body_stall.or(other.body_stall),
+            body_memory: self.body_memory.or(other.body_memory),
+            query_time: self.query_time.or(other.query_time),
+        }
+    }
+
+    pub(super) fn resolve(self) -> super::Limits {
+        let mut limits = super::Limits::default();
+        let connection = &mut limits.connection;
+        set(&mut connection.connections, self.connections);
+        set(&mut connection.head_bytes, self.head_bytes.map(Size::bytes));
+        set(&mut connection.head_time, self.head_time.map(Time::duration));
+        set(&mut connection.idle_time, self.idle_time.map(Time::duration));
+        set(&mut connection.write_time, self.write_time.map(Time::duration));
+        set(&mut connection.shutdown_time, self.shutdown_time.map(Time::duration));
+        set(&mut limits.body.stall, self.body_stall.map(Time::duration));
+        set(&mut limits.body_memory, self.body_memory.map(Size::bytes));
+        set(&mut limits.query_time, self.query_time.map(Time::duration));
+        limits
+    }
+}
+
+fn set<T>(limit: &mut T, said: Option<T>) {
+    if let Some(said) = said {
+        *limit = said;
+    }
+}
+
+fn durability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Durability>, D::Error> {
+    let text = String::deserialize(d)?;
+    parse_durability(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl File {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// What is wrong, with line and column.
+    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError::Read`], [`ConfigError::File`].
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text).map_err(|error| ConfigError::File {
+            path: path.to_owned(),
+            message: error.to_string().into(),
+        })
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn into_partial(self) -> Partial {
+        let accounts = self.accounts.map(|accounts| {
+            accounts.into_iter().map(|account| (account.name, account.keys)).collect()
+        });
+        let (tls_certificate, tls_key) =
+            self.tls.map_or((None, None), |tls| (tls.certificate, tls.key));
+        Partial {
+            listen: self.listen,
+            admin: self.admin,
+            data: self.data,
+            accounts,
+            tls_certificate,
+            tls_key,
+            durability: self.durability,
+            memory: self.memory,
+            access_log: self.access_log,
+            limits: self.limits,
+        }
+    }
+}
