@@ -81,9 +81,9 @@ mod wal;
 
 pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
 pub use entity::{
-    DateTime, Entity, EntityError, Explain, Filter, FilterError, FilterErrorKind, FilterProperty,
-    FromValue, Guid, IntoValue, NotAnEntity, ParseError, Plan, RowError, Value, ValueRef,
-    ValueType,
+    DateTime, ETag, Entity, EntityError, EntityRef, Explain, Filter, FilterError, FilterErrorKind,
+    FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError, Plan, RowError,
+    Value, ValueRef, ValueType,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
@@ -104,6 +104,7 @@ struct Readme;
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::commit::fuzz_payload;
+    pub use crate::entity::fuzz::*;
     pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
     pub use crate::wal::fuzz_replay;
@@ -112,6 +113,7 @@ pub mod fuzzing {
 /// What the benchmarks of this package reach beneath the public surface.
 #[doc(hidden)]
 pub mod bench_api {
+    pub use crate::entity::bench::{BenchFind, BenchProjection, BenchRow};
     pub use crate::memtable::bench::{BenchKey, BenchMemtable};
     pub use crate::sst::bench::BenchTable;
 }

@@ -4,6 +4,7 @@
 //! demands is checked when the entity is written, in one place ([`limits`](super::limits)).
 
 use super::datetime::DateTime;
+use super::etag::ETag;
 use super::value::{FromValue, IntoValue, Value};
 use crate::version::Version;
 
@@ -119,7 +120,7 @@ impl Entity {
     }
 
     /// Names and values, in order.
-    pub fn properties(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
+    pub fn properties(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> + Clone {
         self.properties.iter().map(|(name, value)| (&**name, value))
     }
 
@@ -152,10 +153,21 @@ impl Entity {
         self.version.map(DateTime::from)
     }
 
+    /// Its ETag: the version it was read at, as text.
+    #[must_use]
+    pub fn etag(&self) -> Option<ETag> {
+        self.version.map(ETag)
+    }
+
     /// The entity as it was read at a version.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the row codec follows"))]
     pub(crate) fn at_version(mut self, version: Version) -> Self {
         self.version = Some(version);
+        self
+    }
+
+    /// The entity with these properties, whose names differ and are none of the system's.
+    pub(super) fn with_properties(mut self, properties: Vec<(String, Value)>) -> Self {
+        self.properties = properties;
         self
     }
 
@@ -190,8 +202,10 @@ mod tests {
         assert_eq!(names(&entity), ["Text", "text"], "a new value keeps the place");
         assert_eq!(entity.get_as("Text"), Some("three"));
         assert_eq!((entity.version(), entity.timestamp()), (None, None));
+        assert_eq!(entity.etag(), None);
         let read = entity.at_version(Version::from_ticks(5));
         assert_eq!(read.timestamp(), DateTime::from_ticks(5));
+        assert_eq!(read.etag(), Some(ETag(Version::from_ticks(5))));
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub struct NotAnEntity {
 }
 
 /// A text that is not what it should be: a [`DateTime`](crate::DateTime),
-/// [`Guid`](crate::Guid) or ETag.
+/// [`Guid`](crate::Guid) or [`ETag`](crate::ETag).
 ///
 /// ```
 /// use tablestone::Guid;

@@ -1,7 +1,7 @@
 //! The limits of the data model, and the one place where an entity is held against them
 //! (R-D01, R-D02, R-D04).
 
-use super::entity::Entity;
+use super::entity::{Entity, TIMESTAMP};
 use super::error::{EntityError, cut};
 use super::value::ValueRef;
 
@@ -62,7 +62,7 @@ pub(super) fn check_size(size: usize) -> Result<(), EntityError> {
 /// The rule for C# identifiers, by Unicode's XID classes: a letter or `_`, then letters, digits,
 /// marks and connectors.
 pub(super) fn check_name(name: &str) -> Result<(), EntityError> {
-    if matches!(name, "PartitionKey" | "RowKey") {
+    if matches!(name, "PartitionKey" | "RowKey" | TIMESTAMP) {
         return Err(EntityError::NameReserved { name: name.into() });
     }
     if name.is_empty() {

@@ -36,6 +36,14 @@ impl<'a> Reader<'a> {
         Some(next)
     }
 
+    /// Takes characters as long as they fit.
+    pub(super) fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !fits(c)).unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end).unwrap_or_default()
+    }
+
     /// Takes this character.
     pub(super) fn literal(&mut self, expected: char) -> Result<(), ParseError> {
         match self.accepts(&[expected]) {

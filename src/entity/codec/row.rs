@@ -1,0 +1,287 @@
+//! [`EncodedRow`]: a stored row, parsed as far as its header, and read property by property.
+
+use super::kind::Kind;
+use super::{FORMAT, HEADER, PropertyName, WIDE, fingerprint};
+use crate::entity::datetime::DateTime;
+use crate::entity::entity::Entity;
+use crate::entity::error::RowError;
+use crate::entity::guid::Guid;
+use crate::entity::value::ValueRef;
+
+/// A place in a row's directory: that of a property, or where one is looked for first. The same
+/// property mostly is in the same slot of the next row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slot(pub(super) usize);
+
+/// A stored value whose text was not checked to be UTF-8: enough to compare it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum RawValue<'a> {
+    String(&'a [u8]),
+    Binary(&'a [u8]),
+    Boolean(bool),
+    DateTime(DateTime),
+    Double(f64),
+    Guid(Guid),
+    Int32(i32),
+    Int64(i64),
+}
+
+/// A property as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a> {
+    pub(super) fingerprint: u8,
+    pub(super) kind: Kind,
+    pub(super) name: &'a [u8],
+    pub(super) value: &'a [u8],
+}
+
+/// A stored row. The parts have the lengths that header and offsets' ends say, and fill the row;
+/// everything within them is checked when it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct EncodedRow<'a> {
+    fingerprints: &'a [u8],
+    kinds: &'a [u8],
+    name_ends: &'a [u8],
+    names: &'a [u8],
+    value_ends: &'a [u8],
+    values: &'a [u8],
+    wide: bool,
+}
+
+impl<'a> EncodedRow<'a> {
+    #[inline]
+    pub(crate) fn parse(row: &'a [u8]) -> Result<Self, RowError> {
+        match *row {
+            [FORMAT, flags @ 0..=WIDE, count, ref rest @ ..]
+                if usize::from(count) <= Entity::MAX_PROPERTIES =>
+            {
+                Self::split(rest, usize::from(count), flags == WIDE)
+                    .ok_or_else(|| wrong_length(row.len()))
+            }
+            _ => Err(wrong_header(row)),
+        }
+    }
+
+    #[inline]
+    fn split(rest: &'a [u8], count: usize, wide: bool) -> Option<Self> {
+        let ends = if wide { 4 * count } else { 2 * count };
+        let last = count.wrapping_sub(1);
+        let total = |table: &[u8]| if count == 0 { Some(0) } else { end(table, wide, last) };
+        let (fingerprints, rest) = rest.split_at_checked(count)?;
+        let (kinds, rest) = rest.split_at_checked(count)?;
+        let (name_ends, rest) = rest.split_at_checked(ends)?;
+        let (names, rest) = rest.split_at_checked(total(name_ends)?)?;
+        let (value_ends, values) = rest.split_at_checked(ends)?;
+        let row = Self { fingerprints, kinds, name_ends, names, value_ends, values, wide };
+        (values.len() == total(value_ends)?).then_some(row)
+    }
+
+    /// Number of properties.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.fingerprints.len()
+    }
+
+    pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = Slot> + use<> {
+        (0..self.len()).map(Slot)
+    }
+
+    /// Where a property is, if the row has it. It is looked for at the hint first, and the hint
+    /// becomes where it was found.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        name: &PropertyName,
+        hint: &mut Slot,
+    ) -> Result<Option<Slot>, RowError> {
+        let bytes = name.name.as_bytes();
+        if self.fingerprints.get(hint.0) == Some(&name.fingerprint)
+            && self.name_bytes(*hint)? == bytes
+        {
+            return Ok(Some(*hint));
+        }
+        let found = self.search(bytes, name.fingerprint)?;
+        *hint = found.unwrap_or(*hint);
+        Ok(found)
+    }
+
+    /// Where a property is, by its name alone.
+    pub(crate) fn find_name(&self, name: &str) -> Result<Option<Slot>, RowError> {
+        self.search(name.as_bytes(), fingerprint(name.as_bytes()))
+    }
+
+    pub(super) fn search(&self, name: &[u8], fingerprint: u8) -> Result<Option<Slot>, RowError> {
+        for at in memchr::memchr_iter(fingerprint, self.fingerprints) {
+            if self.name_bytes(Slot(at))? == name {
+                return Ok(Some(Slot(at)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The name in a slot.
+    pub(crate) fn name(&self, slot: Slot) -> Result<&'a str, RowError> {
+        let bytes = self.name_bytes(slot)?;
+        let (start, _) = bounds(self.name_ends, self.wide, slot).unwrap_or_default();
+        utf8(bytes, "a property's name", self.names_at() + start)
+    }
+
+    /// The value in a slot.
+    #[inline]
+    pub(crate) fn value(&self, slot: Slot) -> Result<ValueRef<'a>, RowError> {
+        Ok(match self.raw(slot)? {
+            RawValue::String(bytes) => ValueRef::String(self.text(slot, bytes)?),
+            RawValue::Binary(bytes) => ValueRef::Binary(bytes),
+            RawValue::Boolean(value) => ValueRef::Boolean(value),
+            RawValue::DateTime(value) => ValueRef::DateTime(value),
+            RawValue::Double(value) => ValueRef::Double(value),
+            RawValue::Guid(value) => ValueRef::Guid(value),
+            RawValue::Int32(value) => ValueRef::Int32(value),
+            RawValue::Int64(value) => ValueRef::Int64(value),
+        })
+    }
+
+    fn text(&self, slot: Slot, bytes: &'a [u8]) -> Result<&'a str, RowError> {
+        utf8(bytes, "a String", self.value_at(slot))
+    }
+
+    /// The value in a slot, its text unchecked.
+    #[inline]
+    pub(crate) fn raw(&self, slot: Slot) -> Result<RawValue<'a>, RowError> {
+        let (kind, value) = (self.kind(slot)?, self.value_bytes(slot)?);
+        let wrong = || self.wrong_value_length(slot, kind, value.len());
+        Ok(match kind {
+            Kind::String => RawValue::String(value),
+            Kind::Binary => RawValue::Binary(value),
+            Kind::False | Kind::True if value.is_empty() => RawValue::Boolean(kind == Kind::True),
+            Kind::False | Kind::True => return Err(wrong()),
+            Kind::Int32 => RawValue::Int32(i32::from_le_bytes(array(value).ok_or_else(wrong)?)),
+            Kind::Int64 => RawValue::Int64(i64::from_le_bytes(array(value).ok_or_else(wrong)?)),
+            Kind::Double => RawValue::Double(f64::from_le_bytes(array(value).ok_or_else(wrong)?)),
+            Kind::Guid => RawValue::Guid(Guid::from_bytes(array(value).ok_or_else(wrong)?)),
+            Kind::DateTime => {
+                let ticks = u64::from_le_bytes(array(value).ok_or_else(wrong)?);
+                RawValue::DateTime(DateTime::from_ticks(ticks).ok_or_else(|| {
+                    damaged(self.value_at(slot), "the ticks of a DateTime", ticks)
+                })?)
+            }
+        })
+    }
+
+    /// The property in a slot, undecoded.
+    #[inline]
+    pub(super) fn stored(&self, slot: Slot) -> Result<Stored<'a>, RowError> {
+        let fingerprint = self.fingerprints.get(slot.0).copied().unwrap_or_default();
+        let (name, value) = (self.name_bytes(slot)?, self.value_bytes(slot)?);
+        Ok(Stored { fingerprint, kind: self.kind(slot)?, name, value })
+    }
+
+    /// Fails if the name in a slot cannot be found by its fingerprint, or is that of an earlier
+    /// slot.
+    pub(crate) fn check_findable(&self, slot: Slot) -> Result<(), RowError> {
+        let name = self.name_bytes(slot)?;
+        let found = self.search(name, fingerprint(name))?;
+        if found == Some(slot) {
+            return Ok(());
+        }
+        let byte = self.fingerprints.get(slot.0).copied().unwrap_or_default();
+        let expected = "the fingerprint of a name that no other property has";
+        Err(damaged(HEADER + slot.0, expected, u64::from(byte)))
+    }
+
+    #[inline]
+    fn kind(&self, slot: Slot) -> Result<Kind, RowError> {
+        let byte = self.kinds.get(slot.0).copied().unwrap_or(u8::MAX);
+        Kind::from_byte(byte).ok_or_else(|| {
+            damaged(HEADER + self.len() + slot.0, "the kind of a value", u64::from(byte))
+        })
+    }
+
+    #[inline]
+    fn name_bytes(&self, slot: Slot) -> Result<&'a [u8], RowError> {
+        let between = bounds(self.name_ends, self.wide, slot);
+        between
+            .and_then(|(start, end)| self.names.get(start..end))
+            .ok_or_else(|| wrong_end(HEADER + 2 * self.len(), self.name_ends, self.wide, slot))
+    }
+
+    #[inline]
+    fn value_bytes(&self, slot: Slot) -> Result<&'a [u8], RowError> {
+        let between = bounds(self.value_ends, self.wide, slot);
+        between.and_then(|(start, end)| self.values.get(start..end)).ok_or_else(|| {
+            wrong_end(self.names_at() + self.names.len(), self.value_ends, self.wide, slot)
+        })
+    }
+
+    /// Where the names start in the row.
+    fn names_at(&self) -> usize {
+        HEADER + 2 * self.len() + self.name_ends.len()
+    }
+
+    /// Where the value of a slot starts in the row.
+    fn value_at(&self, slot: Slot) -> usize {
+        let (start, _) = bounds(self.value_ends, self.wide, slot).unwrap_or_default();
+        self.names_at() + self.names.len() + self.value_ends.len() + start
+    }
+
+    #[cold]
+    fn wrong_value_length(&self, slot: Slot, kind: Kind, length: usize) -> RowError {
+        let (offset, value_type) = (self.value_at(slot), kind.value_type());
+        RowError::ValueLength { offset, value_type, length }
+    }
+}
+
+/// The offset at an index of a table of offsets.
+#[inline]
+fn end(table: &[u8], wide: bool, at: usize) -> Option<usize> {
+    if wide {
+        table.get(4 * at..)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes) as usize)
+    } else {
+        table.get(2 * at..)?.first_chunk().map(|&bytes| usize::from(u16::from_le_bytes(bytes)))
+    }
+}
+
+/// Where what a slot refers to starts and ends.
+#[inline]
+fn bounds(table: &[u8], wide: bool, Slot(at): Slot) -> Option<(usize, usize)> {
+    let start = if at == 0 { 0 } else { end(table, wide, at - 1)? };
+    Some((start, end(table, wide, at)?))
+}
+
+#[inline]
+fn array<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
+    value.try_into().ok()
+}
+
+fn utf8<'a>(bytes: &'a [u8], what: &'static str, at: usize) -> Result<&'a str, RowError> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| RowError::NotUtf8 { what, offset: at + error.valid_up_to() })
+}
+
+#[cold]
+fn damaged(offset: usize, expected: &'static str, found: u64) -> RowError {
+    RowError::Damaged { offset, expected, found }
+}
+
+#[cold]
+fn wrong_end(table_at: usize, table: &[u8], wide: bool, Slot(at): Slot) -> RowError {
+    let found = end(table, wide, at).unwrap_or_default() as u64;
+    let offset = table_at + at * if wide { 4 } else { 2 };
+    damaged(offset, "an offset between its neighbours", found)
+}
+
+#[cold]
+fn wrong_length(len: usize) -> RowError {
+    damaged(len, "the end where directory and offsets say it is", len as u64)
+}
+
+#[cold]
+fn wrong_header(row: &[u8]) -> RowError {
+    match *row {
+        [found, ..] if found > FORMAT => RowError::UnsupportedFormat { found, supported: FORMAT },
+        [found, ..] if found < FORMAT => damaged(0, "the number of a format", u64::from(found)),
+        [_, flags, ..] if flags > WIDE => damaged(1, "flags this build knows", u64::from(flags)),
+        [_, _, count, ..] => damaged(2, "at most 252 properties", u64::from(count)),
+        _ => damaged(row.len(), "a row's header of 3 bytes, not the end", row.len() as u64),
+    }
+}

@@ -1,0 +1,142 @@
+//! [`EntityRef`]: an entity where it is stored.
+
+use std::fmt;
+
+use super::codec::EncodedRow;
+use super::datetime::DateTime;
+use super::entity::Entity;
+use super::error::RowError;
+use super::etag::ETag;
+use super::value::{FromValue, ValueRef};
+use crate::version::Version;
+
+/// An entity in its stored form: a property is found and decoded when it is asked for, and
+/// nothing is copied.
+#[derive(Clone, Copy)]
+pub struct EntityRef<'a> {
+    partition_key: &'a str,
+    row_key: &'a str,
+    version: Version,
+    row: EncodedRow<'a>,
+}
+
+impl<'a> EntityRef<'a> {
+    /// The entity that a stored row is. Properties are checked when they are read.
+    pub(crate) fn new(
+        partition_key: &'a [u8],
+        row_key: &'a [u8],
+        version: Version,
+        row: &'a [u8],
+    ) -> Result<Self, RowError> {
+        Ok(Self {
+            partition_key: key_text(partition_key, "PartitionKey")?,
+            row_key: key_text(row_key, "RowKey")?,
+            version,
+            row: EncodedRow::parse(row)?,
+        })
+    }
+
+    /// The PartitionKey.
+    #[must_use]
+    pub fn partition_key(&self) -> &'a str {
+        self.partition_key
+    }
+
+    /// The RowKey.
+    #[must_use]
+    pub fn row_key(&self) -> &'a str {
+        self.row_key
+    }
+
+    /// When it was last written.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// When it was last written, as its system property Timestamp shows it.
+    #[must_use]
+    pub fn timestamp(&self) -> DateTime {
+        self.version.into()
+    }
+
+    /// Its ETag.
+    #[must_use]
+    pub fn etag(&self) -> ETag {
+        ETag(self.version)
+    }
+
+    /// A property's value; `None` if it is absent. Nothing else is decoded.
+    ///
+    /// # Errors
+    /// [`RowError`] if the directory or this property is damaged.
+    pub fn get(&self, name: &str) -> Result<Option<ValueRef<'a>>, RowError> {
+        self.row.find_name(name)?.map(|slot| self.row.value(slot)).transpose()
+    }
+
+    /// A property's value as a Rust type; `None` if it is absent or of another type.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn get_as<T: FromValue<'a>>(&self, name: &str) -> Result<Option<T>, RowError> {
+        Ok(self.get(name)?.and_then(T::from_value))
+    }
+
+    /// Names and values, in order.
+    ///
+    /// # Errors
+    /// Each property on its own, if it is damaged.
+    pub fn properties(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Result<(&'a str, ValueRef<'a>), RowError>> + use<'a> {
+        let row = self.row;
+        row.slots().map(move |slot| Ok((row.name(slot)?, row.value(slot)?)))
+    }
+
+    /// Number of properties, keys and Timestamp not counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.row.len()
+    }
+
+    /// Whether it has no properties besides its keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy with everything decoded.
+    ///
+    /// # Errors
+    /// [`RowError`] if any of it is damaged.
+    pub fn to_entity(&self) -> Result<Entity, RowError> {
+        let mut properties = Vec::with_capacity(self.len());
+        for slot in self.row.slots() {
+            self.row.check_findable(slot)?;
+            let value = self.row.value(slot)?.to_value();
+            properties.push((self.row.name(slot)?.to_owned(), value));
+        }
+        let entity = Entity::new(self.partition_key, self.row_key).with_properties(properties);
+        Ok(entity.at_version(self.version))
+    }
+}
+
+fn key_text<'a>(bytes: &'a [u8], key: &'static str) -> Result<&'a str, RowError> {
+    std::str::from_utf8(bytes).map_err(|_| RowError::KeyNotUtf8 { key })
+}
+
+/// Shows what can be decoded.
+impl fmt::Debug for EntityRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        map.entry(&"PartitionKey", &self.partition_key).entry(&"RowKey", &self.row_key);
+        map.entry(&"Timestamp", &self.timestamp());
+        for property in self.properties() {
+            match property {
+                Ok((name, value)) => map.entry(&name, &value),
+                Err(error) => map.entry(&"", &error),
+            };
+        }
+        map.finish()
+    }
+}
