@@ -4,7 +4,9 @@
 //! Invariant: nothing here knows of connections, accounts or tables' contents; bytes come in or go
 //! out, and malformed bytes are an error that says where and what was expected.
 
+pub mod atom;
 pub mod batch;
+mod body;
 mod context;
 pub mod continuation;
 pub mod edm;
@@ -14,6 +16,7 @@ mod select;
 mod source;
 pub mod xml;
 
+pub use body::EntityBody;
 pub use context::Context;
 pub use select::Select;
 pub use source::{EntitySource, Written};

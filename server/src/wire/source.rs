@@ -1,6 +1,6 @@
 //! [`EntitySource`]: an entity to be printed, wherever it is.
 
-use tablestone::{Entity, RowError, ValueRef, Version};
+use tablestone::{Entity, EntityRef, RowError, ValueRef, Version};
 
 /// An entity with keys, version and properties, which [`json`](super::json) and
 /// [`atom`](super::atom) print without a copy.
@@ -25,6 +25,32 @@ pub trait EntitySource {
     /// # Errors
     /// As [`get`](Self::get).
     fn each(&self, property: impl FnMut(&str, ValueRef<'_>)) -> Result<(), RowError>;
+}
+
+impl EntitySource for EntityRef<'_> {
+    fn partition_key(&self) -> &str {
+        self.partition_key()
+    }
+
+    fn row_key(&self) -> &str {
+        self.row_key()
+    }
+
+    fn version(&self) -> Version {
+        self.version()
+    }
+
+    fn get(&self, name: &str) -> Result<Option<ValueRef<'_>>, RowError> {
+        self.get(name)
+    }
+
+    fn each(&self, mut property: impl FnMut(&str, ValueRef<'_>)) -> Result<(), RowError> {
+        for found in self.properties() {
+            let (name, value) = found?;
+            property(name, value);
+        }
+        Ok(())
+    }
 }
 
 /// An entity that was just written, at the version it was given: the answer to an insert.

@@ -10,46 +10,12 @@ use tablestone::{Entity, Value, ValueType};
 
 use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
-use crate::error::{ErrorCode, ServiceError};
+use crate::wire::EntityBody;
 use crate::wire::edm::{self, ValueError};
 
 /// Properties in a body, null ones included: some clients send every null they have, and an
 /// entity's own limit is checked when it is written.
 const MAX_MEMBERS: usize = 4 * Entity::MAX_PROPERTIES;
-
-/// What a body says of an entity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EntityBody {
-    /// The PartitionKey, unless absent or null.
-    pub partition_key: Option<String>,
-    /// The RowKey, likewise.
-    pub row_key: Option<String>,
-    /// Properties that are not null, in order.
-    pub properties: Vec<(String, Value)>,
-}
-
-impl EntityBody {
-    /// The entity of a body that must have its keys: that of an insert.
-    ///
-    /// # Errors
-    /// [`ErrorCode::PropertiesNeedValue`] if a key is absent or null.
-    pub fn with_own_keys(mut self) -> Result<Entity, ServiceError> {
-        match (self.partition_key.take(), self.row_key.take()) {
-            (Some(partition_key), Some(row_key)) => Ok(self.with_keys(partition_key, row_key)),
-            _ => Err(ErrorCode::PropertiesNeedValue.error()),
-        }
-    }
-
-    /// The entity at an address, whose keys count whatever the body's are (protocol 7).
-    #[must_use]
-    pub fn with_keys(self, partition_key: String, row_key: String) -> Entity {
-        let mut entity = Entity::new(partition_key, row_key);
-        for (name, value) in self.properties {
-            entity.set(name, value);
-        }
-        entity
-    }
-}
 
 /// Reads the body of a write.
 ///

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tablestone::{DateTime, Entity, Guid, Value, Version};
 
+use super::tests_support::entity;
 use super::*;
 use crate::headers::Metadata;
 use crate::wire::{Context, Select, Written};
@@ -129,36 +130,13 @@ fn tables_and_errors() {
     assert_eq!(print_tables(CONTEXT, Metadata::None, []), br#"{"value":[]}"#);
 }
 
-fn value() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        any::<String>().prop_map(Value::from),
-        "[a\"\\\\\u{0}-\u{1f}é]{0,40}".prop_map(Value::from),
-        prop::collection::vec(any::<u8>(), 0..50).prop_map(Value::from),
-        any::<bool>().prop_map(Value::from),
-        any::<i32>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(|it| Value::from(it + 0.0)),
-        prop::sample::select(vec![f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 1e21, 5e-324, 0.1])
-            .prop_map(Value::from),
-        any::<[u8; 16]>().prop_map(|it| Value::from(Guid::from_bytes(it))),
-        (0..=DateTime::MAX.ticks())
-            .prop_map(|it| Value::from(DateTime::from_ticks(it).expect("in range"))),
-    ]
-}
-
-fn entity() -> impl Strategy<Value = Entity> {
-    let properties = prop::collection::vec(("[A-Za-z_é][A-Za-z0-9_é]{0,8}", value()), 0..12);
-    (any::<String>(), any::<String>(), properties).prop_map(|(partition, row, properties)| {
-        let system = |name: &str| matches!(name, "PartitionKey" | "RowKey");
-        let properties = properties.into_iter().filter(|(name, _)| !system(name));
-        properties.fold(Entity::new(partition, row), |it, (name, value)| it.with(name, value))
-    })
-}
+/// Text with what must be escaped.
+const ANY: &str = "(?s)(.|[\"\\\\\u{0}-\u{1f}]){0,20}";
 
 proptest! {
     /// What is printed with types is read back as the same entity, and printed the same again.
     #[test]
-    fn printed_entities_come_back(entity in entity(), ticks in 0..=DateTime::MAX.ticks()) {
+    fn printed_entities_come_back(entity in entity(ANY), ticks in 0..=DateTime::MAX.ticks()) {
         for metadata in [Metadata::Minimal, Metadata::Full] {
             let text = printed(&entity, ticks, metadata, &Select::ALL);
             let again = decode_entity(text.as_bytes()).expect("our own JSON");
@@ -171,7 +149,7 @@ proptest! {
 
     /// Another reader finds in it what is there.
     #[test]
-    fn another_reader_finds_the_same(entity in entity(), ticks in 0..=DateTime::MAX.ticks()) {
+    fn another_reader_finds_the_same(entity in entity(ANY), ticks in 0..=DateTime::MAX.ticks()) {
         let text = printed(&entity, ticks, Metadata::None, &Select::ALL);
         let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let found = found.as_object().expect("an object");

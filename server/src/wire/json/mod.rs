@@ -13,8 +13,10 @@ mod escape;
 mod lexer;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) mod tests_support;
 
-pub use decode::{EntityBody, decode_entity, decode_table_name};
+pub use decode::{decode_entity, decode_table_name};
 pub use documents::{print_error, print_table, print_tables};
 pub use encode::EntityPrinter;
 pub use error::{JsonError, JsonErrorKind};

@@ -21,3 +21,6 @@ pub use properties::{
     Logging, Metrics, Retention, ServiceProperties, ServicePropertiesUpdate, parse_properties,
     print_properties,
 };
+
+pub(super) use print::{escape_into, put};
+pub(super) use tree::{Element, Namespace};

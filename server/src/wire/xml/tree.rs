@@ -45,7 +45,6 @@ impl From<ResolveResult<'_>> for Namespace {
 }
 
 /// An element, its text, and what is in it.
-#[expect(dead_code, reason = "namespaces and attributes are for Atom, which follows")]
 #[derive(Clone, Debug)]
 pub(in crate::wire) struct Element {
     pub(in crate::wire) namespace: Namespace,
@@ -71,7 +70,6 @@ impl Element {
     }
 
     /// The value of an attribute.
-    #[expect(dead_code, reason = "for Atom, which follows")]
     pub(in crate::wire) fn attribute(&self, namespace: Namespace, name: &str) -> Option<&str> {
         let mut attributes = self.attributes.iter();
         attributes.find(|(ns, it, _)| *ns == namespace && it == name).map(|(_, _, value)| &**value)

@@ -1,0 +1,137 @@
+//! Reads the Atom entry of a write: types are attributes, nulls too.
+
+use std::borrow::Cow;
+
+use tablestone::{Value, ValueType};
+
+use crate::error::{ErrorCode, ServiceError};
+use crate::wire::EntityBody;
+use crate::wire::edm::{self, ValueError};
+use crate::wire::xml::{Element, Namespace, XmlError};
+
+/// Why an Atom entry was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AtomError {
+    /// It is no XML, or too large to be an entry.
+    #[error(transparent)]
+    Xml(XmlError),
+    /// It has no properties where an entry has them.
+    #[error("expected entry/content/properties of Atom, found none")]
+    NoProperties,
+    /// A property is twice in it.
+    #[error("{name:?} is specified more than once")]
+    Duplicate {
+        /// The property.
+        name: String,
+    },
+    /// An attribute names no type of the data model.
+    #[error("property {name:?}: expected a type such as Edm.String, found {found:?}")]
+    UnknownType {
+        /// The property.
+        name: String,
+        /// What the attribute says.
+        found: String,
+    },
+    /// A value is not of its type.
+    #[error("property {name:?}: {source}")]
+    Value {
+        /// The property.
+        name: String,
+        /// What is wrong.
+        source: ValueError,
+    },
+    /// PartitionKey, RowKey or TableName is no string.
+    #[error("{name} is a string")]
+    NotText {
+        /// Which.
+        name: String,
+    },
+}
+
+impl From<AtomError> for ServiceError {
+    fn from(error: AtomError) -> Self {
+        match &error {
+            AtomError::Duplicate { .. } => ErrorCode::DuplicatePropertiesSpecified.error(),
+            AtomError::Value { source, .. } if source.is_out_of_range() => {
+                ErrorCode::OutOfRangeInput.because(error)
+            }
+            _ => ErrorCode::InvalidInput.because(error),
+        }
+    }
+}
+
+/// Reads the entry of a write.
+///
+/// # Errors
+/// [`AtomError`].
+pub fn parse_entity(body: &[u8]) -> Result<EntityBody, AtomError> {
+    let mut entity = EntityBody::default();
+    let (mut partition_key, mut row_key) = (None, None);
+    for (name, value) in properties(body)? {
+        match &*name {
+            "PartitionKey" => partition_key = value,
+            "RowKey" => row_key = value,
+            "Timestamp" => {}
+            _ => entity.properties.extend(value.map(|value| (name, value))),
+        }
+    }
+    entity.partition_key = key("PartitionKey", partition_key)?;
+    entity.row_key = key("RowKey", row_key)?;
+    Ok(entity)
+}
+
+/// Reads the entry of Create Table: the name, unless absent or null.
+///
+/// # Errors
+/// [`AtomError`].
+pub fn parse_table_name(body: &[u8]) -> Result<Option<String>, AtomError> {
+    let name = properties(body)?.into_iter().find(|(name, _)| name == "TableName");
+    key("TableName", name.and_then(|(_, value)| value))
+}
+
+fn key(name: &str, value: Option<Value>) -> Result<Option<String>, AtomError> {
+    match value {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(AtomError::NotText { name: name.to_owned() }),
+    }
+}
+
+/// Names and values of an entry; no value for null.
+fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
+    let entry = Element::parse(body).map_err(AtomError::Xml)?;
+    let properties = Some(&entry)
+        .filter(|entry| entry.name == "entry" && entry.namespace == Namespace::Atom)
+        .and_then(|entry| entry.child("content"))
+        .and_then(|content| content.child("properties"))
+        .filter(|properties| properties.namespace == Namespace::Metadata)
+        .ok_or(AtomError::NoProperties)?;
+    let mut found: Vec<(String, Option<Value>)> = Vec::with_capacity(properties.children.len());
+    for property in properties.children.iter().filter(|it| it.namespace == Namespace::Data) {
+        let name = property.name.clone();
+        if found.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(AtomError::Duplicate { name });
+        }
+        // The client's Timestamp is ignored, whatever it is.
+        let value = if name == "Timestamp" { None } else { value(property)? };
+        found.push((name, value));
+    }
+    Ok(found)
+}
+
+fn value(property: &Element) -> Result<Option<Value>, AtomError> {
+    let name = || property.name.clone();
+    let value_type = match property.attribute(Namespace::Metadata, "type") {
+        None | Some("") => ValueType::String,
+        Some(stated) => ValueType::from_edm_name(stated).ok_or_else(|| {
+            let found = stated.chars().take(60).collect();
+            AtomError::UnknownType { name: name(), found }
+        })?,
+    };
+    if property.attribute(Namespace::Metadata, "null") == Some("true") {
+        return Ok(None);
+    }
+    let value = edm::parse(value_type, Cow::Borrowed(&property.text));
+    value.map(Some).map_err(|source| AtomError::Value { name: name(), source })
+}

@@ -1,0 +1,159 @@
+//! Entries as old clients send them, printed and read back, and wrong ones (R-S04).
+
+use proptest::prelude::*;
+use tablestone::{DateTime, Entity, Value, Version};
+
+use super::*;
+use crate::error::{ErrorCode, ServiceError};
+use crate::wire::json::tests_support;
+use crate::wire::xml::{Element, Namespace};
+use crate::wire::{Context, Select, Written};
+
+const CONTEXT: Context<'static> = Context { base: "http://h/a", account: "a", table: "T" };
+
+fn entry(properties: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
+         <entry xmlns:data=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" \
+         xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\" \
+         xmlns=\"http://www.w3.org/2005/Atom\"><title /><author><name /></author><id />\
+         <content type=\"application/xml\">\n  <m:properties>{properties}</m:properties></content></entry>"
+    )
+}
+
+fn code(properties: &str) -> ErrorCode {
+    let error = parse_entity(entry(properties).as_bytes()).expect_err(properties);
+    ServiceError::from(error).code()
+}
+
+/// The documentation's own sample, whatever the prefixes are.
+#[test]
+fn an_entry() {
+    let body = entry(
+        "<data:PartitionKey>p &amp; q</data:PartitionKey><data:RowKey m:type=\"Edm.String\">r</data:RowKey>\
+         <data:Timestamp m:type=\"Edm.DateTime\">0001-01-01T00:00:00</data:Timestamp>\
+         <data:Address> Mountain View\n</data:Address><data:Age m:type=\"Edm.Int32\">23</data:Age>\
+         <data:AmountDue m:type=\"Edm.Double\">200.23</data:AmountDue>\
+         <data:BinaryData m:type=\"Edm.Binary\" m:null=\"true\" />\
+         <data:CustomerSince m:type=\"Edm.DateTime\">2008-07-10T00:00:00</data:CustomerSince>\
+         <data:IsActive m:type=\"Edm.Boolean\">true</data:IsActive>\
+         <data:NumOfOrders m:type=\"Edm.Int64\">255</data:NumOfOrders><other>ignored</other>",
+    );
+    let entity = parse_entity(body.as_bytes()).expect("an entry").with_own_keys().expect("keys");
+    let date: DateTime = "2008-07-10T00:00:00Z".parse().expect("a date");
+    let expected = Entity::new("p & q", "r")
+        .with("Address", " Mountain View\n")
+        .with("Age", 23)
+        .with("AmountDue", 200.23)
+        .with("CustomerSince", date)
+        .with("IsActive", true)
+        .with("NumOfOrders", 255i64);
+    assert_eq!(entity, expected);
+    let table = entry("<data:TableName>mytable</data:TableName>");
+    assert_eq!(parse_table_name(table.as_bytes()), Ok(Some("mytable".to_owned())));
+    assert_eq!(parse_table_name(entry("").as_bytes()), Ok(None));
+}
+
+/// Protocol 5: the same codes as for JSON.
+#[test]
+fn refusals() {
+    for (properties, expected) in [
+        ("<data:A>1</data:A><data:A>2</data:A>", ErrorCode::DuplicatePropertiesSpecified),
+        ("<data:A m:type=\"Edm.Int32\">x</data:A>", ErrorCode::InvalidInput),
+        ("<data:A m:type=\"Edm.Decimal\">1</data:A>", ErrorCode::InvalidInput),
+        (
+            "<data:A m:type=\"Edm.DateTime\">1600-01-01T00:00:00Z</data:A>",
+            ErrorCode::OutOfRangeInput,
+        ),
+        ("<data:RowKey m:type=\"Edm.Int32\">1</data:RowKey>", ErrorCode::InvalidInput),
+        ("<data:A>", ErrorCode::InvalidInput),
+    ] {
+        assert_eq!(code(properties), expected, "{properties}");
+    }
+    for body in
+        ["", "{}", "<entry/>", "<entry xmlns=\"http://www.w3.org/2005/Atom\"><content/></entry>"]
+    {
+        assert!(parse_entity(body.as_bytes()).is_err());
+    }
+}
+
+fn printed(entity: &Entity, select: &Select) -> String {
+    let version = Version::from_ticks(132_766_592_431_536_324);
+    let mut out = Vec::new();
+    let updated = DateTime::from(version);
+    let printer = AtomPrinter::new(CONTEXT, updated, select);
+    printer.single(&mut out, &Written { entity, version }).expect("a sound row");
+    String::from_utf8(out).expect("UTF-8")
+}
+
+#[test]
+fn a_printed_entry() {
+    let entity = Entity::new("p<", "r").with("A", "a & b").with("D", f64::INFINITY);
+    let expected = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
+        <entry xml:base=\"http://h/a/\" xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" \
+        xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\" \
+        xmlns=\"http://www.w3.org/2005/Atom\" \
+        m:etag=\"W/&quot;datetime'2021-09-21T00%3A54%3A03.1536324Z'&quot;\">\
+        <id>http://h/a/T(PartitionKey='p%3C',RowKey='r')</id><title type=\"text\"></title>\
+        <updated>2021-09-21T00:54:03.1536324Z</updated><author><name /></author>\
+        <link rel=\"edit\" title=\"T\" href=\"T(PartitionKey='p%3C',RowKey='r')\" />\
+        <category term=\"a.T\" scheme=\"http://schemas.microsoft.com/ado/2007/08/dataservices/scheme\" />\
+        <content type=\"application/xml\"><m:properties><d:PartitionKey>p&lt;</d:PartitionKey>\
+        <d:RowKey>r</d:RowKey><d:Timestamp m:type=\"Edm.DateTime\">2021-09-21T00:54:03.1536324Z\
+        </d:Timestamp><d:A>a &amp; b</d:A><d:D m:type=\"Edm.Double\">INF</d:D>\
+        </m:properties></content></entry>";
+    assert_eq!(printed(&entity, &Select::ALL), expected);
+    let selected = printed(&entity, &Select::parse("Missing,</d:A>,A,RowKey"));
+    assert!(selected.contains("<m:properties><d:Missing m:null=\"true\" /><d:A>a &amp; b</d:A><d:RowKey>r</d:RowKey></m:properties>"));
+}
+
+#[test]
+fn feeds() {
+    let select = Select::ALL;
+    let printer = AtomPrinter::new(CONTEXT, DateTime::MIN, &select);
+    let mut out = Vec::new();
+    printer.begin_feed(&mut out);
+    for row in ["1", "2"] {
+        let entity = Entity::new("p", row).with("N", f64::NAN);
+        let written = Written { entity: &entity, version: Version::ZERO };
+        printer.feed_entity(&mut out, &written).expect("a sound row");
+    }
+    printer.end_feed(&mut out);
+    let feed = Element::parse(&out).expect("XML");
+    assert_eq!((feed.name.as_str(), feed.namespace), ("feed", Namespace::Atom));
+    let entries: Vec<_> = feed.children.iter().filter(|child| child.name == "entry").collect();
+    assert_eq!(entries.len(), 2);
+    let tag = entries[1].attribute(Namespace::Metadata, "etag");
+    assert_eq!(tag, Some("W/\"datetime'1601-01-01T00%3A00%3A00Z'\""));
+
+    let tables = print_tables(CONTEXT, DateTime::MIN, ["T1", "T2"]);
+    let tables = Element::parse(&tables).expect("XML");
+    assert_eq!(tables.children.iter().filter(|child| child.name == "entry").count(), 2);
+    let table = print_table(CONTEXT, DateTime::MIN, "T1");
+    assert_eq!(parse_table_name(&table), Ok(Some("T1".to_owned())));
+}
+
+proptest! {
+    /// What is printed is read back as the same entity, as far as XML has the characters.
+    #[test]
+    fn printed_entries_come_back(entity in tests_support::entity("[^\0-\u{1f}\u{fffe}\u{ffff}]{0,20}")) {
+        let again = parse_entity(printed(&entity, &Select::ALL).as_bytes()).expect("our own Atom");
+        let again = again.with_own_keys().expect("keys");
+        prop_assert_eq!(format!("{entity:?}"), format!("{again:?}"));
+    }
+
+    /// A carriage return stays one.
+    #[test]
+    fn line_ends_come_back(text in "[a\r\n\t ]{0,12}") {
+        let entity = Entity::new("p", "r").with("A", text.as_str());
+        let again = parse_entity(printed(&entity, &Select::ALL).as_bytes()).expect("our own Atom");
+        prop_assert_eq!(&again.properties, &[("A".to_owned(), Value::String(text))]);
+    }
+
+    #[test]
+    fn any_bytes(properties in any::<String>(), cut in 0usize..900) {
+        let body = entry(&properties);
+        let _ = parse_entity(body.as_bytes());
+        let _ = parse_entity(body.as_bytes().get(..cut).unwrap_or_default());
+    }
+}
