@@ -59,12 +59,17 @@ pub(super) fn check_size(size: usize) -> Result<(), EntityError> {
     if size > limit { Err(EntityError::TooLarge { size, limit }) } else { Ok(()) }
 }
 
-/// The rule for C# identifiers, by Unicode's XID classes: a letter or `_`, then letters, digits,
-/// marks and connectors.
+/// What a property may be called.
 pub(super) fn check_name(name: &str) -> Result<(), EntityError> {
     if matches!(name, "PartitionKey" | "RowKey" | TIMESTAMP) {
         return Err(EntityError::NameReserved { name: name.into() });
     }
+    check_identifier(name)
+}
+
+/// The rule for C# identifiers, by Unicode's XID classes: a letter or `_`, then letters, digits,
+/// marks and connectors.
+pub(super) fn check_identifier(name: &str) -> Result<(), EntityError> {
     if name.is_empty() {
         return Err(EntityError::NameEmpty);
     }

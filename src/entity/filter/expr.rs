@@ -8,7 +8,7 @@
 use std::str::FromStr;
 
 use super::error::FilterError;
-use crate::entity::limits::check_name;
+use crate::entity::limits::check_identifier;
 use crate::entity::value::Value;
 
 const PARTITION_KEY: &str = "PartitionKey";
@@ -169,7 +169,7 @@ impl Operand {
 
 /// Whether an entity can have something of that name.
 pub(super) fn is_comparable(name: &str) -> bool {
-    matches!(name, PARTITION_KEY | ROW_KEY) || check_name(name).is_ok()
+    check_identifier(name).is_ok()
 }
 
 impl Node {
