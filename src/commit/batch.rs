@@ -10,7 +10,6 @@ use super::check_limit;
 use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::{Pipeline, Prepared};
-use crate::entity::IfMatch;
 use crate::entry::Kind;
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
@@ -31,17 +30,6 @@ pub enum Precondition {
     Exists,
     /// It must exist and be at this version: its ETag must match.
     Version(Version),
-}
-
-/// A tag of another make is that of no entity, and so is [`Version::ZERO`].
-impl From<IfMatch> for Precondition {
-    fn from(tag: IfMatch) -> Self {
-        match tag {
-            IfMatch::Any => Self::Exists,
-            IfMatch::Version(version) => Self::Version(version),
-            IfMatch::Unknown => Self::Version(Version::ZERO),
-        }
-    }
 }
 
 /// Makes the new value of an entity from the stored one, if there is one.

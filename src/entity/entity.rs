@@ -129,6 +129,11 @@ impl Entity {
         self.properties.into_iter()
     }
 
+    /// The keys, PartitionKey first.
+    pub(crate) fn into_keys(self) -> (String, String) {
+        (self.partition_key, self.row_key)
+    }
+
     /// Number of properties, keys and Timestamp not counted.
     #[must_use]
     pub fn len(&self) -> usize {

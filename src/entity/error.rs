@@ -9,6 +9,14 @@ use super::value::ValueType;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntityError {
+    /// It was added to a batch on another partition.
+    #[error("its PartitionKey is {found:?}; the batch is on partition {expected:?}")]
+    OtherPartition {
+        /// The batch's PartitionKey.
+        expected: Box<str>,
+        /// The entity's.
+        found: Box<str>,
+    },
     /// It has more properties of its own than an entity may have; also as a merge's result.
     #[error("the entity has {found} properties, over the limit of {limit}")]
     TooManyProperties {

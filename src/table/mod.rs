@@ -14,6 +14,7 @@ mod snapshot;
 mod stats;
 #[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
 mod table;
+mod typed;
 mod view;
 
 pub use batch::Batch;
@@ -25,4 +26,5 @@ pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};
 pub use table::Table;
+pub use typed::{EntityBatch, EntityTable, EntityView};
 pub use view::TableView;

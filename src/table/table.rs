@@ -82,6 +82,11 @@ impl Table {
         pipeline.begin(bytes, move |pipeline| write.run(pipeline))
     }
 
+    /// A handle whose outcome is an error that is known already.
+    pub(super) fn refuse(&self, error: Error) -> Commit<Version> {
+        Commit::refused(Arc::clone(self.view.inner.pipeline()), error)
+    }
+
     fn commit_one(
         &self,
         partition_key: impl AsRef<[u8]>,

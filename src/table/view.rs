@@ -85,16 +85,28 @@ impl TableView {
         partition_key: impl AsRef<[u8]>,
         row_keys: &[K],
     ) -> Result<Vec<Option<Row>>> {
-        let mut rows = vec![None; row_keys.len()];
         let row_keys: Vec<&[u8]> = row_keys.iter().map(AsRef::as_ref).collect();
+        let row = |_: &[u8], version, value: &[u8]| Row { version, value: value.to_vec() };
+        self.read_many(partition_key.as_ref(), &row_keys, row)
+    }
+
+    /// What `read` makes of many entities of one partition, given their RowKeys, versions and
+    /// values.
+    pub(super) fn read_many<T>(
+        &self,
+        partition_key: &[u8],
+        row_keys: &[&[u8]],
+        read: impl Fn(&[u8], Version, &[u8]) -> T,
+    ) -> Result<Vec<Option<T>>> {
+        let mut made: Vec<Option<T>> = row_keys.iter().map(|_| None).collect();
         let (view, at) = self.read_point()?;
-        let partition = key::encode_partition(self.incarnation.id, partition_key.as_ref());
-        read::multi_get(&view, &partition, &row_keys, at, |index, found| {
-            if let Some(row) = rows.get_mut(index) {
-                *row = Some(Row { version: found.version, value: found.value.to_vec() });
+        let partition = key::encode_partition(self.incarnation.id, partition_key);
+        read::multi_get(&view, &partition, row_keys, at, |index, found| {
+            if let (Some(made), Some(row_key)) = (made.get_mut(index), row_keys.get(index)) {
+                *made = Some(read(row_key, found.version, found.value));
             }
         })?;
-        Ok(rows)
+        Ok(made)
     }
 
     /// A query over the table's entities in key order.

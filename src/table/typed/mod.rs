@@ -1,0 +1,12 @@
+//! Tables of entities: the calls of [`Table`](super::Table) with typed properties.
+//!
+//! Invariant: whatever is written through these handles obeys the data model's limits, and
+//! whatever is read is an entity, or the error says which row is not.
+
+mod batch;
+mod table;
+mod view;
+
+pub use batch::EntityBatch;
+pub use table::EntityTable;
+pub use view::EntityView;
