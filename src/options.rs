@@ -95,7 +95,7 @@ impl Default for Options {
             batch_operations: 100,
             batch_bytes: 4 << 20,
             key_bytes: 2 << 10,
-            value_bytes: 1 << 20,
+            value_bytes: 2 << 20,
             env: Arc::new(RealEnv::new()),
         }
     }
@@ -137,7 +137,8 @@ setters! {
     batch_bytes: usize;
     /// Bytes of a PartitionKey, and of a RowKey. Default 2 KiB (R-E02); at most 16 KiB.
     key_bytes: usize;
-    /// Bytes of a stored value. Default 1 MiB, as the service; at most 64 MiB.
+    /// Bytes of a stored value. Default 2 MiB: an entity of 1 MiB as the service counts, in UTF-16,
+    /// may be 1.5 MiB of UTF-8 (R-D04). At most 64 MiB.
     value_bytes: usize;
     /// The machine to run on. Default [`RealEnv`].
     env: Arc<dyn Env>;

@@ -20,7 +20,7 @@ use crate::version::Version;
 ///
 /// Every write returns a [`Commit`] to wait for or to await. PartitionKeys and RowKeys are byte
 /// strings of up to 2 KiB each, ordered by their bytes (for UTF-8 text that is code point order);
-/// both may be empty (R-E01, R-E02). Values are opaque bytes of up to 1 MiB.
+/// both may be empty (R-E01, R-E02). Values are opaque bytes of up to 2 MiB.
 ///
 /// ```
 /// use tablestone::{Database, Error, Options, Precondition};

@@ -1,4 +1,4 @@
-//! R-E20, R-E21: values to 1 MiB, batches to 4 MiB, at a memory budget that is smaller.
+//! R-E20, R-E21: values to 2 MiB, batches to 4 MiB, at a memory budget that is smaller.
 
 use tablestone::Batch;
 
@@ -19,7 +19,7 @@ fn incompressible(seed: u32, len: usize) -> Vec<u8> {
 
 #[test]
 fn r_e20_values_of_every_size_come_back() {
-    let sizes = [0, 1, 100, 4095, 4096, 8191, 8192, 8193, 16 << 10, 100_000, 1 << 20];
+    let sizes = [0, 1, 100, 4095, 4096, 8191, 8192, 8193, 16 << 10, 100_000, 1 << 20, 2 << 20];
     for depth in Depth::ALL {
         let mut db = TestDb::new();
         let t = db.t();
@@ -71,7 +71,7 @@ fn r_e20_a_merge_grows_a_value_to_its_limit() {
     let db = TestDb::new();
     let t = db.t();
     t.insert("p", "r", "").wait().unwrap();
-    for n in 0..16u8 {
+    for n in 0..32u8 {
         t.merge("p", "r", tablestone::Precondition::Exists, move |old| {
             Ok([old.unwrap(), &[n; 1 << 16]].concat())
         })
@@ -79,8 +79,8 @@ fn r_e20_a_merge_grows_a_value_to_its_limit() {
         .unwrap();
     }
     let whole = value(t.get("p", "r").unwrap());
-    assert_eq!(whole.len(), 1 << 20);
-    assert!((0..16u8).all(|n| whole[usize::from(n) << 16] == n));
+    assert_eq!(whole.len(), 2 << 20);
+    assert!((0..32u8).all(|n| whole[usize::from(n) << 16] == n));
 }
 
 #[test]

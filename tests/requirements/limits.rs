@@ -38,13 +38,13 @@ fn r_e06_keys_over_their_limit_are_refused_by_every_write() {
 fn r_e06_values_over_their_limit_are_refused() {
     let db = TestDb::new();
     let t = db.t();
-    let (limit, over) = (1 << 20, vec![0; (1 << 20) + 1]);
+    let (limit, over) = (2 << 20, vec![0; (2 << 20) + 1]);
     exceeds(t.insert("p", "r", over.clone()).wait(), Limit::Value, limit + 1, limit);
     exceeds(t.import([("p", "r", over.clone())]), Limit::Value, limit + 1, limit);
     let merged = t.merge("p", "r", Precondition::None, move |_| Ok(over)).wait();
     exceeds(merged, Limit::Value, limit + 1, limit);
     assert!(all_rows(&t).is_empty());
-    t.insert("p", "r", vec![0; 1 << 20]).wait().unwrap();
+    t.insert("p", "r", vec![0; 2 << 20]).wait().unwrap();
 }
 
 #[test]
