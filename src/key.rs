@@ -75,6 +75,13 @@ fn push_escaped(out: &mut Vec<u8>, component: &[u8]) {
     out.extend_from_slice(rest);
 }
 
+/// The prefix of all keys of one table.
+pub(crate) fn encode_table(table: TableId) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_table(&mut out, table);
+    out
+}
+
 /// The encoded prefix of all keys of one partition.
 pub(crate) fn encode_partition(table: TableId, partition_key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(partition_key.len() + 12);

@@ -10,8 +10,10 @@ use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::{Pipeline, Prepared};
 use crate::error::Result;
-use crate::key;
-use crate::read::{self, Direction, ScanLimits, ScanRange, StopReason};
+use crate::key::{self, TableId};
+use crate::read::{
+    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason,
+};
 use crate::version::Version;
 
 /// A range of at most this many entries is deleted one by one: a range tombstone costs every
@@ -33,22 +35,16 @@ pub(crate) fn delete_rows(
     if let Some(refused) = incarnation.refuse_if_dropped() {
         return refused;
     }
-    let partition = Bound::Included(partition_key.to_vec());
-    let range = ScanRange {
-        table: incarnation.id,
-        partition: (partition.clone(), partition),
-        row: rows.clone(),
-        direction: Direction::Forward,
-    };
+    let range = ScanRange::in_partition(partition_key, rows.clone());
     let mut payload = Payload::default();
-    match few_rows(pipeline, &range) {
+    match few_rows(pipeline, incarnation.id, &range) {
         Err(error) => return Applied::failed(Version::ZERO, error),
         Ok(Some(row_keys)) => {
             payload.rows(&prefix, row_keys.len());
             row_keys.iter().for_each(|row_key| payload.delete(row_key));
         }
         Ok(None) => {
-            if let Some(span) = range.span(None) {
+            if let Some(span) = range.span(incarnation.id) {
                 payload.delete_range(&span.low, &span.high);
             }
         }
@@ -58,12 +54,18 @@ pub(crate) fn delete_rows(
 }
 
 /// The RowKeys in the range, if a short look finds them all.
-fn few_rows(pipeline: &Pipeline, range: &ScanRange) -> Result<Option<Vec<Vec<u8>>>> {
+fn few_rows(
+    pipeline: &Pipeline,
+    table: TableId,
+    range: &ScanRange,
+) -> Result<Option<Vec<Vec<u8>>>> {
     let limits = ScanLimits { examined: Some(DELETED_ONE_BY_ONE), ..ScanLimits::default() };
     let view = pipeline.tree().view();
-    let mut keys_only = |_: &[u8], _: &mut Vec<u8>| {};
-    let hooks = read::ScanHooks { predicate: None, projection: Some(&mut keys_only) };
-    let page = read::scan(&view, range, None, &limits, hooks, Version::MAX, pipeline.clock())?;
+    let ranges = std::slice::from_ref(range);
+    let request = ScanRequest { table, ranges, direction: Direction::Forward, start: None };
+    let mut keys_only = |_: RowRef<'_>, _: &mut Vec<u8>| Ok(());
+    let hooks = ScanHooks { predicate: None, projection: Some(&mut keys_only) };
+    let page = read::scan(&view, request, &limits, hooks, Version::MAX, pipeline.clock())?;
     Ok((page.stop == StopReason::End)
         .then(|| page.rows().map(|row| row.row_key.to_vec()).collect()))
 }
@@ -125,7 +127,6 @@ fn sections(incarnation: &Incarnation, mut rows: Vec<ImportRow>) -> Vec<(Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::TableId;
 
     #[test]
     fn import_keeps_the_last_of_equal_keys() {

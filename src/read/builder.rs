@@ -3,8 +3,9 @@
 //! Invariant: a refused row changes nothing, and a page without rows refuses none for its size,
 //! so a page can always be continued and always makes progress (R-E12).
 
-use super::limits::{PartitionStop, ScanLimits};
+use super::limits::{PartitionStop, ScanLimits, WhenFull};
 use super::page::{PageData, Piece, RowRef, RowSlot, StopReason};
+use super::range::Continuation;
 use crate::error::{Error, Limit, Result};
 use crate::key;
 use crate::version::Version;
@@ -17,28 +18,31 @@ const BYTES_LIMIT: usize = 1 << 30;
 const RESERVED_ROWS: usize = 256;
 const RESERVED_BYTES: usize = 64 << 10;
 
-type Predicate<'p> = dyn FnMut(RowRef<'_>) -> bool + 'p;
-type Projection<'p> = dyn FnMut(&[u8], &mut Vec<u8>) + 'p;
+type Predicate<'p> = dyn FnMut(RowRef<'_>) -> Result<bool> + 'p;
+type Projection<'p> = dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> Result<()> + 'p;
 
-/// What the caller decides about stored bytes before they are copied.
+/// What the caller decides about stored bytes before they are copied. An error ends the page.
+#[derive(Default)]
 pub(crate) struct ScanHooks<'p> {
     /// Which entities are wanted; all, if there is none.
     pub(crate) predicate: Option<&'p mut Predicate<'p>>,
-    /// Appends what is wanted of a stored value; all of it, if there is none.
+    /// Appends what is wanted of an entity's value; all of it, if there is none.
     pub(crate) projection: Option<&'p mut Projection<'p>>,
 }
 
 /// What came of offering a row to the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offered {
+pub(super) enum Offered {
     /// It is in the page, or the predicate does not want it.
     Taken,
+    /// It is in the page, which is complete with it.
+    Last,
     /// The page ends before it.
     Refused(StopReason),
 }
 
 /// A page while it is filled.
-pub(crate) struct PageBuilder<'p> {
+pub(super) struct PageBuilder<'p> {
     bytes: Vec<u8>,
     rows: Vec<RowSlot>,
     stored_bytes: usize,
@@ -61,7 +65,7 @@ struct Partition {
 }
 
 impl<'p> PageBuilder<'p> {
-    pub(crate) fn new(limits: ScanLimits, table_len: usize, hooks: ScanHooks<'p>) -> Self {
+    pub(super) fn new(limits: ScanLimits, table_len: usize, hooks: ScanHooks<'p>) -> Self {
         let limits = ScanLimits {
             entities: limits.entities.max(1),
             bytes: limits.bytes.min(BYTES_LIMIT),
@@ -80,16 +84,23 @@ impl<'p> PageBuilder<'p> {
     }
 
     /// Whether there are as many rows as there may be.
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.rows.len() >= self.limits.entities
+    }
+
+    /// Why the page ends where the work is over: a full page had no more to find.
+    pub(super) fn reason_or_full(&self, stop: StopReason) -> StopReason {
+        if self.is_full() { StopReason::Entities } else { stop }
+    }
+
+    /// How many more rows there may be.
+    pub(super) fn room(&self) -> usize {
+        self.limits.entities.saturating_sub(self.rows.len())
     }
 
     /// Offers a live row.
     #[inline]
-    pub(crate) fn offer(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Offered> {
-        if self.is_full() {
-            return Ok(Offered::Refused(StopReason::Entities));
-        }
+    pub(super) fn offer(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Offered> {
         if self.partition.prefix.is_empty() || !key.starts_with(&self.partition.prefix) {
             if self.limits.partition == PartitionStop::Stop && !self.partition.prefix.is_empty() {
                 return Ok(Offered::Refused(StopReason::Partition));
@@ -99,8 +110,13 @@ impl<'p> PageBuilder<'p> {
         let row_key = inner(key, self.partition.prefix.len());
         let row_key = key::unescaped(row_key, &mut self.row_key);
         let row = RowRef { partition_key: &self.partition.key, row_key, version, value };
-        if self.hooks.predicate.as_mut().is_some_and(|wanted| !wanted(row)) {
+        if let Some(wants) = &mut self.hooks.predicate
+            && !wants(row)?
+        {
             return Ok(Offered::Taken);
+        }
+        if self.rows.len() >= self.limits.entities {
+            return Ok(Offered::Refused(StopReason::Entities));
         }
         let size = row.stored_bytes();
         if !self.rows.is_empty() && self.stored_bytes + size > self.limits.bytes {
@@ -112,19 +128,25 @@ impl<'p> PageBuilder<'p> {
             self.bytes.reserve(size.saturating_mul(rows).min(RESERVED_BYTES));
         }
         self.stored_bytes += size;
-        let partition_key = match self.partition.piece {
+        let partition_piece = match self.partition.piece {
             Some(piece) => piece,
             None => *self.partition.piece.insert(push(&mut self.bytes, &self.partition.key)?),
         };
-        let row_key = push(&mut self.bytes, row_key)?;
+        let row_piece = push(&mut self.bytes, row_key)?;
         let start = self.bytes.len();
         match &mut self.hooks.projection {
             None => self.bytes.extend_from_slice(value),
-            Some(project) => project(value, &mut self.bytes),
+            Some(project) => project(row, &mut self.bytes)?,
         }
         let value = piece_from(&self.bytes, start)?;
-        self.rows.push(RowSlot { partition_key, row_key, value, version });
-        Ok(Offered::Taken)
+        self.rows.push(RowSlot {
+            partition_key: partition_piece,
+            row_key: row_piece,
+            value,
+            version,
+        });
+        let is_last = self.limits.when_full == WhenFull::End && self.is_full();
+        Ok(if is_last { Offered::Last } else { Offered::Taken })
     }
 
     #[cold]
@@ -137,15 +159,22 @@ impl<'p> PageBuilder<'p> {
         self.partition.piece = None;
     }
 
+    /// PartitionKey and RowKey of an encoded key.
+    pub(super) fn parts(&self, key: &[u8]) -> Continuation {
+        let (mut partition_key, mut row_key) = (Vec::new(), Vec::new());
+        let (partition, _) = key.split_at(key::partition_len(key));
+        key::push_unescaped(&mut partition_key, inner(partition, self.table_len));
+        key::push_unescaped(&mut row_key, inner(key, partition.len()));
+        (partition_key, row_key)
+    }
+
     /// The page, with `next` the key at which the next one starts.
-    pub(crate) fn finish(self, stop: StopReason, next: Option<&[u8]>, examined: u64) -> PageData {
-        let next = next.map(|key| {
-            let (mut partition_key, mut row_key) = (Vec::new(), Vec::new());
-            let (partition, _) = key.split_at(key::partition_len(key));
-            key::push_unescaped(&mut partition_key, inner(partition, self.table_len));
-            key::push_unescaped(&mut row_key, inner(key, partition.len()));
-            (partition_key, row_key)
-        });
+    pub(super) fn finish(
+        self,
+        stop: StopReason,
+        next: Option<Continuation>,
+        examined: u64,
+    ) -> PageData {
         PageData { bytes: self.bytes, rows: self.rows, stop, next, examined }
     }
 }

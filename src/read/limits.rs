@@ -1,6 +1,13 @@
-//! [`ScanLimits`]: what ends a page before its range does (R-E12).
+//! [`ScanLimits`]: what ends a page before its ranges do (R-E12); and [`Work`], what a page has
+//! cost so far.
 
 use std::time::Duration;
+
+use super::page::StopReason;
+use crate::env::Clock;
+
+/// Keys examined between two looks at the clock: a look costs about as much as a key.
+const KEYS_PER_LOOK: u64 = 64;
 
 /// How much a page may hold, and how much work it may be.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +21,16 @@ pub(crate) struct ScanLimits {
     /// Monotonic time.
     pub(crate) deadline: Option<Duration>,
     pub(crate) partition: PartitionStop,
+    pub(crate) when_full: WhenFull,
+}
+
+/// What a page does once it has as many entities as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// It looks for the next that matches, so that it has a continuation only if there is more.
+    LookOn,
+    /// It is the last one: nobody wants more.
+    End,
 }
 
 /// What a page does where the next partition begins.
@@ -32,6 +49,46 @@ impl Default for ScanLimits {
             examined: None,
             deadline: None,
             partition: PartitionStop::Continue,
+            when_full: WhenFull::LookOn,
         }
+    }
+}
+
+/// What a page has examined, and when that is enough.
+pub(super) struct Work<'a> {
+    pub(super) examined: u64,
+    most_examined: u64,
+    deadline: Option<Duration>,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(limits: &ScanLimits, clock: &'a dyn Clock) -> Self {
+        let most_examined = limits.examined.unwrap_or(u64::MAX).max(1);
+        Self { examined: 0, most_examined, deadline: limits.deadline, clock }
+    }
+
+    /// Why no more may be examined, if so; never before anything was.
+    #[inline]
+    pub(super) fn is_over(&self) -> Option<StopReason> {
+        if self.examined == 0 {
+            None
+        } else if self.examined >= self.most_examined {
+            Some(StopReason::Examined)
+        } else if self.examined.is_multiple_of(KEYS_PER_LOOK) && self.is_late() {
+            Some(StopReason::Deadline)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline)
+    }
+
+    /// How many more may be examined.
+    pub(super) fn left(&self) -> u64 {
+        self.most_examined.saturating_sub(self.examined)
     }
 }

@@ -12,6 +12,8 @@ mod multi;
 mod page;
 mod point;
 mod range;
+mod request;
+mod rows;
 mod scan;
 mod shadow;
 mod sources;
@@ -21,44 +23,27 @@ mod tests;
 pub(crate) use builder::ScanHooks;
 pub use estimate::Estimate;
 pub(crate) use estimate::{estimate, split_points};
+#[cfg(test)]
+pub(crate) use limits::WhenFull;
 pub(crate) use limits::{PartitionStop, ScanLimits};
 pub(crate) use multi::multi_get;
 pub(crate) use page::PageData;
 pub use page::{RowRef, StopReason};
 pub(crate) use point::{get, get_raw};
 pub(crate) use range::{Direction, ScanRange};
+pub(crate) use request::{ScanRequest, scan};
 
 use crate::entry::Cursor;
-use crate::env::Clock;
 use crate::error::Result;
+use crate::key::TableId;
 use crate::levels::View;
 use crate::merge::Merge;
-use crate::version::Version;
-use range::Continuation;
-use scan::{Scan, ScanContext};
-use sources::{Tombstones, sources};
+use sources::sources;
 
-/// A page of the entities in a range at `at`, from `start` on: where the page before ended.
-pub(crate) fn scan(
-    view: &View,
-    range: &ScanRange,
-    start: Option<Continuation>,
-    limits: &ScanLimits,
-    hooks: ScanHooks<'_>,
-    at: Version,
-    clock: &dyn Clock,
-) -> Result<PageData> {
-    let Some(span) = range.span(start) else { return Ok(PageData::empty()) };
-    let tombstones = Tombstones::of(view);
-    let shadow = tombstones.shadow(&span.low, &span.high, at);
-    let context = ScanContext { sources: sources(view, &span)?, shadow, at, clock };
-    Scan::new(context, span, range.direction, *limits, hooks).run()
-}
-
-/// Whether nothing at all is stored in a range: no entry of whatever version, no deletion.
-pub(crate) fn is_blank(view: &View, range: &ScanRange) -> Result<bool> {
-    let Some(span) = range.span(None) else { return Ok(true) };
-    let mut merge = Merge::new(sources(view, &span)?, &span.shared);
+/// Whether nothing at all is stored in a table: no entry of whatever version, no deletion.
+pub(crate) fn is_blank(view: &View, table: TableId) -> Result<bool> {
+    let Some(span) = ScanRange::all().span(table) else { return Ok(true) };
+    let mut merge = Merge::new(sources(view, &span)?, span.shared());
     merge.seek(&span.low)?;
     Ok(!merge.valid() || *merge.key() >= *span.high)
 }

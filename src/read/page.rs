@@ -22,6 +22,8 @@ pub enum StopReason {
     Deadline,
     /// The next entity is in another partition.
     Partition,
+    /// It has the last of the entities that the query wants in all.
+    Top,
 }
 
 /// One entity, as it is stored.
@@ -79,18 +81,13 @@ pub(crate) struct PageData {
     pub(super) bytes: Vec<u8>,
     pub(super) rows: Vec<RowSlot>,
     pub(crate) stop: StopReason,
-    /// Where the next page starts; `None` exactly if the range is exhausted.
+    /// Where the next page starts; `None` exactly if there is none.
     pub(crate) next: Option<Continuation>,
     /// Keys that were looked at, deleted ones included.
     pub(crate) examined: u64,
 }
 
 impl PageData {
-    /// The page of a range without keys.
-    pub(crate) fn empty() -> Self {
-        Self { bytes: Vec::new(), rows: Vec::new(), stop: StopReason::End, next: None, examined: 0 }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

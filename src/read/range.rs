@@ -1,12 +1,12 @@
-//! Which keys a scan is about: [`ScanRange`] as the caller says it, [`Span`] and [`RowSpan`] as
-//! encoded keys.
+//! Which keys a scan is about: [`ScanRange`] as the caller says it, [`Span`] as encoded keys.
 //!
 //! Invariant: every key of the range is in its span, `low <= key < high`; where the span holds
-//! other keys too (a RowKey range in several partitions), the row span tells them apart and says
-//! where to go on.
+//! other keys too (RowKeys of several partitions, or several intervals of RowKeys), its row span
+//! tells them apart and says where to go on.
 
 use std::ops::Bound;
 
+use super::rows::RowSpan;
 use crate::key::{self, TableId};
 
 /// Which way a page goes through the keys.
@@ -19,13 +19,13 @@ pub(crate) enum Direction {
 /// Both ends of a range of PartitionKeys or RowKeys.
 pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The entities of one table whose PartitionKey and RowKey each are in a range (R-E14).
+/// The entities whose PartitionKey is in a range and whose RowKey is in one of several (R-E14,
+/// R-E15).
 #[derive(Clone, Debug)]
 pub(crate) struct ScanRange {
-    pub(crate) table: TableId,
     pub(crate) partition: KeyBounds,
-    pub(crate) row: KeyBounds,
-    pub(crate) direction: Direction,
+    /// Ascending and disjoint.
+    pub(crate) rows: Vec<KeyBounds>,
 }
 
 /// PartitionKey and RowKey of the first key not yet examined (R-E12, R-E13).
@@ -37,195 +37,148 @@ pub(crate) struct Span {
     pub(crate) low: Vec<u8>,
     /// Exclusive.
     pub(crate) high: Vec<u8>,
-    /// A prefix of all keys of the span.
-    pub(crate) shared: Vec<u8>,
     /// The encoded partition, if the range is about a single one.
     pub(crate) partition: Option<Vec<u8>>,
-    /// For a RowKey range in several partitions.
+    /// Where some keys of the span are not in the range.
     pub(crate) rows: Option<RowSpan>,
-    /// Length of the encoded table id.
-    pub(crate) table_len: usize,
 }
 
 impl ScanRange {
-    /// The span from `start` on; `None` if it is empty.
-    pub(crate) fn span(&self, start: Option<Continuation>) -> Option<Span> {
-        let rows = RowSpan::new(&self.row)?;
-        let mut table = Vec::new();
-        key::push_table(&mut table, self.table);
-        let prefix = |pk: &Vec<u8>| key::encode_partition(self.table, pk);
+    /// RowKeys of one range in each of the partitions.
+    pub(crate) fn new(partition: KeyBounds, row: KeyBounds) -> Self {
+        Self { partition, rows: vec![row] }
+    }
 
-        let mut low = match &self.partition.0 {
+    /// Everything in a table.
+    pub(crate) fn all() -> Self {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        Self::new(all.clone(), all)
+    }
+
+    /// RowKeys of one range in one partition.
+    pub(crate) fn in_partition(partition_key: &[u8], row: KeyBounds) -> Self {
+        let partition = Bound::Included(partition_key.to_vec());
+        Self::new((partition.clone(), partition), row)
+    }
+
+    /// The span in a table; `None` if it is empty.
+    pub(crate) fn span(&self, table: TableId) -> Option<Span> {
+        let rows = RowSpan::new(&self.rows)?;
+        let prefix = |pk: &Vec<u8>| key::encode_partition(table, pk);
+        let low = match &self.partition.0 {
             Bound::Included(pk) => rows.low_in(&prefix(pk)),
             Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
-            Bound::Unbounded => table.clone(),
+            Bound::Unbounded => key::encode_table(table),
         };
-        let mut high = match &self.partition.1 {
+        let high = match &self.partition.1 {
             Bound::Included(pk) => rows.high_in(&prefix(pk)),
             Bound::Excluded(pk) => prefix(pk),
-            Bound::Unbounded => key::prefix_end(&table),
+            Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
         };
-        if let Some((pk, rk)) = start {
-            let start = key::encode(self.table, &pk, &rk);
-            match self.direction {
-                Direction::Forward => low = low.max(start),
-                Direction::Reverse => high = high.min(after(start)),
-            }
-        }
         if low >= high {
             return None;
         }
-        let partition = match &self.partition {
-            (Bound::Included(from), Bound::Included(to)) if from == to => Some(prefix(from)),
-            _ => None,
+        let partition = single(&self.partition).map(prefix);
+        let is_whole = match partition {
+            Some(_) => rows.is_one(),
+            None => rows.is_unbounded(),
         };
-        let shared = match &partition {
-            Some(partition) => partition.clone(),
-            None => low.iter().zip(&high).take_while(|(a, b)| a == b).map(|(a, _)| *a).collect(),
-        };
-        let rows = (partition.is_none() && !rows.is_unbounded()).then_some(rows);
-        Some(Span { low, high, shared, partition, rows, table_len: table.len() })
+        Some(Span { low, high, partition, rows: (!is_whole).then_some(rows) })
     }
-}
 
-/// The first possible key after an encoded key: no key is a prefix of another.
-fn after(mut key: Vec<u8>) -> Vec<u8> {
-    key.push(0);
-    key
-}
+    /// The PartitionKey and the RowKeys, if the range names each of its entities.
+    pub(crate) fn points(&self) -> Option<(&[u8], Vec<&[u8]>)> {
+        let partition_key = single(&self.partition)?;
+        let row_keys = self.rows.iter().map(|row| single(row).map(Vec::as_slice));
+        Some((partition_key, row_keys.collect::<Option<_>>()?))
+    }
 
-/// Where a key lies in its partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Before the RowKey range.
-    Before,
-    /// In it.
-    Within,
-    /// After it.
-    After,
-}
+    /// Whether all its partitions are before this one.
+    pub(super) fn ends_before(&self, partition_key: &[u8]) -> bool {
+        match &self.partition.1 {
+            Bound::Included(last) => **last < *partition_key,
+            Bound::Excluded(end) => **end <= *partition_key,
+            Bound::Unbounded => false,
+        }
+    }
 
-/// A RowKey range, and its interval of encoded keys in the partition last entered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RowSpan {
-    /// What follows the partition's prefix in the first key; empty if unbounded.
-    suffix_low: Vec<u8>,
-    /// What follows it in the first key no longer in the range; `None` if unbounded.
-    suffix_high: Option<Vec<u8>>,
-    /// The partition entered: the prefix of its keys.
-    partition: Vec<u8>,
-    partition_low: Vec<u8>,
-    partition_high: Vec<u8>,
-    partition_end: Vec<u8>,
-}
+    /// Whether all its partitions are after this one.
+    pub(super) fn begins_after(&self, partition_key: &[u8]) -> bool {
+        match &self.partition.0 {
+            Bound::Included(first) => **first > *partition_key,
+            Bound::Excluded(before) => **before >= *partition_key,
+            Bound::Unbounded => false,
+        }
+    }
 
-impl RowSpan {
-    /// `None` if the range is empty.
-    fn new(bounds: &KeyBounds) -> Option<Self> {
-        let component = |rk: &Vec<u8>| {
-            let mut out = Vec::with_capacity(rk.len() + 2);
-            key::push_component(&mut out, rk);
-            out
-        };
-        let suffix_low = match &bounds.0 {
-            Bound::Included(rk) => component(rk),
-            Bound::Excluded(rk) => after(component(rk)),
+    /// The first possible key.
+    pub(super) fn first_key(&self) -> Continuation {
+        let first = |low: &Bound<Vec<u8>>| match low {
+            Bound::Included(key) => key.clone(),
+            Bound::Excluded(key) => successor(key),
             Bound::Unbounded => Vec::new(),
         };
-        let suffix_high = match &bounds.1 {
-            Bound::Included(rk) => Some(after(component(rk))),
-            Bound::Excluded(rk) => Some(component(rk)),
+        (first(&self.partition.0), self.rows.first().map_or_else(Vec::new, |row| first(&row.0)))
+    }
+
+    /// A key at or after the last possible one, as near to it as a key can be said: there is no
+    /// last string before another. `None` where every key is possible.
+    pub(super) fn last_key(&self) -> Option<Continuation> {
+        match &self.partition.1 {
+            Bound::Included(pk) => match self.rows.last().map(|row| &row.1) {
+                Some(Bound::Included(rk) | Bound::Excluded(rk)) => Some((pk.clone(), rk.clone())),
+                Some(Bound::Unbounded) | None => Some((successor(pk), Vec::new())),
+            },
+            Bound::Excluded(pk) => Some((pk.clone(), Vec::new())),
             Bound::Unbounded => None,
-        };
-        if suffix_high.as_ref().is_some_and(|high| suffix_low >= *high) {
-            return None;
-        }
-        Some(Self {
-            suffix_low,
-            suffix_high,
-            partition: Vec::new(),
-            partition_low: Vec::new(),
-            partition_high: Vec::new(),
-            partition_end: Vec::new(),
-        })
-    }
-
-    fn is_unbounded(&self) -> bool {
-        self.suffix_low.is_empty() && self.suffix_high.is_none()
-    }
-
-    fn low_in(&self, prefix: &[u8]) -> Vec<u8> {
-        [prefix, &self.suffix_low].concat()
-    }
-
-    fn high_in(&self, prefix: &[u8]) -> Vec<u8> {
-        match &self.suffix_high {
-            Some(high) => [prefix, high].concat(),
-            None => key::prefix_end(prefix),
         }
     }
+}
 
-    /// Where the key lies in its partition, which becomes the one entered.
-    pub(crate) fn place(&mut self, key: &[u8]) -> Place {
-        if self.partition.is_empty() || !key.starts_with(&self.partition) {
-            self.enter(key);
+impl Span {
+    /// What is left of it from an encoded key on, inclusive; `None` if that is nothing.
+    pub(super) fn from(mut self, start: &[u8], direction: Direction) -> Option<Self> {
+        match direction {
+            Direction::Forward if *start > *self.low => self.low = start.to_vec(),
+            Direction::Reverse if *start < *self.high => self.high = successor(start),
+            Direction::Forward | Direction::Reverse => {}
         }
-        if *key < *self.partition_low {
-            Place::Before
-        } else if *key < *self.partition_high {
-            Place::Within
-        } else {
-            Place::After
-        }
+        (self.low < self.high).then_some(self)
     }
 
-    #[cold]
-    fn enter(&mut self, key: &[u8]) {
-        let prefix = key.get(..key::partition_len(key)).unwrap_or_default();
-        self.partition.clear();
-        self.partition.extend_from_slice(prefix);
-        self.partition_low.clear();
-        self.partition_low.extend_from_slice(prefix);
-        self.partition_low.extend_from_slice(&self.suffix_low);
-        self.partition_end = key::prefix_end(prefix);
-        self.partition_high.clear();
-        match &self.suffix_high {
-            Some(high) => {
-                self.partition_high.extend_from_slice(prefix);
-                self.partition_high.extend_from_slice(high);
+    /// A prefix of all keys of the span.
+    pub(super) fn shared(&self) -> &[u8] {
+        match &self.partition {
+            Some(partition) => partition,
+            None => {
+                let same = self.low.iter().zip(&self.high).take_while(|(a, b)| a == b).count();
+                self.low.get(..same).unwrap_or_default()
             }
-            None => self.partition_high.extend_from_slice(&self.partition_end),
         }
     }
+}
 
-    /// The first key of the range in the partition entered.
-    pub(crate) fn low(&self) -> &[u8] {
-        &self.partition_low
+/// The only key within bounds that have only one.
+fn single(bounds: &KeyBounds) -> Option<&Vec<u8>> {
+    match bounds {
+        (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
+        _ => None,
     }
+}
 
-    /// The first key after the range in the partition entered.
-    pub(crate) fn high(&self) -> &[u8] {
-        &self.partition_high
-    }
-
-    /// The first key after the partition entered.
-    pub(crate) fn end(&self) -> &[u8] {
-        &self.partition_end
-    }
-
-    /// The prefix of all keys of the partition entered.
-    pub(crate) fn partition(&self) -> &[u8] {
-        &self.partition
-    }
+/// The first string after another.
+pub(super) fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn range(partition: KeyBounds, row: KeyBounds) -> ScanRange {
-        ScanRange { table: TableId::new(7), partition, row, direction: Direction::Forward }
-    }
+    const TABLE: TableId = TableId::new(7);
 
     /// R-E14: empty and inverted ranges are empty, whichever end is excluded.
     #[test]
@@ -233,6 +186,7 @@ mod tests {
         use Bound::{Excluded, Included, Unbounded};
         let key = |key: &str| key.as_bytes().to_vec();
         let all = || (Unbounded, Unbounded);
+        let is_empty = |partition, row| ScanRange::new(partition, row).span(TABLE).is_none();
         let empty = [
             (Included(key("b")), Included(key("a"))),
             (Excluded(key("a")), Included(key("a"))),
@@ -240,13 +194,14 @@ mod tests {
             (Excluded(key("a")), Excluded(key("a"))),
         ];
         for bounds in empty {
-            assert_eq!(range(bounds.clone(), all()).span(None), None, "{bounds:?}");
+            assert!(is_empty(bounds.clone(), all()), "{bounds:?}");
             let one = (Included(key("p")), Included(key("p")));
-            assert_eq!(range(all(), bounds.clone()).span(None), None, "{bounds:?}");
-            assert_eq!(range(one, bounds.clone()).span(None), None, "{bounds:?}");
+            assert!(is_empty(all(), bounds.clone()), "{bounds:?}");
+            assert!(is_empty(one, bounds.clone()), "{bounds:?}");
         }
-        assert!(range(all(), all()).span(None).is_some());
+        assert!(ScanRange { partition: all(), rows: Vec::new() }.span(TABLE).is_none());
+        assert!(!is_empty(all(), all()));
         let point = (Included(key("a")), Included(key("a")));
-        assert!(range(point.clone(), point).span(None).is_some());
+        assert!(!is_empty(point.clone(), point));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Scan`]: one page's walk over the merged sources.
+//! [`Scan`]: a page's walk over the merged sources of one span.
 //!
 //! Invariant: before a key is examined the page may stop at it, and it is then where the next
 //! page starts; a page examines at least one key. So pages put together are the whole result,
@@ -7,109 +7,100 @@
 //! ```text
 //!   seek ──► key ──► beyond the span? ──► end
 //!             ▲      work limit? ───────► stop, next = key
-//!             │      beside the RowKey range ──► seek there ───────┐
+//!             │      beside the RowKeys ──► seek to the next ──────┐
 //!             │      newer than the view ──► its older version     │
 //!             │      deleted ────────────────────────────────┐     │
 //!             │      live: offered to the page; refused ─────┼─────┼──► stop, next = key
 //!             └────────────── next key ◄─────────────────────┴─────┘
 //! ```
 
-use std::time::Duration;
-
-use super::builder::{Offered, PageBuilder, ScanHooks};
-use super::limits::ScanLimits;
-use super::page::{PageData, StopReason};
-use super::range::{Direction, Place, Span};
+use super::builder::{Offered, PageBuilder};
+use super::limits::Work;
+use super::page::StopReason;
+use super::range::{Direction, Span};
 use super::shadow::Shadow;
 use crate::entry::{Cursor, Kind};
-use crate::env::Clock;
 use crate::error::Result;
 use crate::merge::{Merge, SortedFile, Source};
 use crate::tombstone::Stretch;
 use crate::version::Version;
 
-/// Keys examined between two looks at the clock: a look costs about as much as a key.
-const KEYS_PER_LOOK: u64 = 64;
-
-/// Keys beside the RowKey range that are stepped over before a seek, which costs about as much as
-/// twenty steps: gaps in small partitions end before, and large ones lose little.
+/// Keys beside the RowKey intervals that are stepped over before a seek, which costs about as much
+/// as twenty steps: gaps in small partitions end before, and large ones lose little.
 pub(super) const STEPS_BEFORE_SEEK: u32 = 3;
 
-/// What a page is read from.
-pub(crate) struct ScanContext<'a, F: SortedFile + 'a> {
+/// What a span is read from.
+pub(super) struct ScanContext<'a, F: SortedFile + 'a> {
     /// Newest first.
-    pub(crate) sources: Vec<Source<'a, F>>,
-    pub(crate) shadow: Shadow<'a>,
-    pub(crate) at: Version,
-    pub(crate) clock: &'a dyn Clock,
+    pub(super) sources: Vec<Source<'a, F>>,
+    pub(super) shadow: Shadow<'a>,
+    pub(super) at: Version,
 }
 
-/// A page being made.
-pub(crate) struct Scan<'a, 'p, F: SortedFile + 'a> {
+/// A walk over one span, which goes on with a page.
+pub(super) struct Scan<'a, 's, 'p, F: SortedFile + 'a> {
     merge: Merge<'a, F>,
     span: Span,
     direction: Direction,
     at: Version,
     shadow: Shadow<'a>,
-    clock: &'a dyn Clock,
-    most_examined: u64,
-    deadline: Option<Duration>,
-    page: PageBuilder<'p>,
-    examined: u64,
-    /// Keys stepped over since the last seek or the last key in the RowKey range.
+    work: &'s mut Work<'a>,
+    page: &'s mut PageBuilder<'p>,
+    /// Keys stepped over since the last seek or the last key in a RowKey interval.
     gap_steps: u32,
     /// The key whose versions are looked through.
     key: Vec<u8>,
 }
 
-impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
-    /// A page of what `context` shows of `span`, which is of the keys in `direction`.
-    pub(crate) fn new(
+/// How a walk ended.
+#[derive(Debug)]
+pub(super) enum Walked {
+    /// At the end of its span: the page goes on.
+    Through,
+    /// The page stops before this encoded key.
+    Stopped(StopReason, Vec<u8>),
+    /// The page has all that is wanted.
+    Complete,
+}
+
+impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
+    /// Over what `context` shows of `span`, in `direction`.
+    pub(super) fn new(
         context: ScanContext<'a, F>,
         span: Span,
         direction: Direction,
-        limits: ScanLimits,
-        hooks: ScanHooks<'p>,
+        work: &'s mut Work<'a>,
+        page: &'s mut PageBuilder<'p>,
     ) -> Self {
-        let ScanContext { sources, shadow, at, clock } = context;
+        let ScanContext { sources, shadow, at } = context;
         Self {
-            merge: Merge::new(sources, &span.shared),
-            most_examined: limits.examined.unwrap_or(u64::MAX),
-            deadline: limits.deadline,
-            page: PageBuilder::new(limits, span.table_len, hooks),
+            merge: Merge::new(sources, span.shared()),
             span,
             direction,
             at,
             shadow,
-            clock,
-            examined: 0,
+            work,
+            page,
             // A page that begins in a gap seeks at once: pages of few examined entries get across.
             gap_steps: STEPS_BEFORE_SEEK,
             key: Vec::new(),
         }
     }
 
-    /// Makes the page.
-    pub(crate) fn run(mut self) -> Result<PageData> {
+    /// Walks until the page or the span ends.
+    pub(super) fn run(mut self) -> Result<Walked> {
         match self.direction {
             Direction::Forward => self.merge.seek(&self.span.low)?,
             Direction::Reverse => self.merge.seek_before(&self.span.high)?,
         }
-        let stop = self.walk()?;
-        let next = (stop != StopReason::End).then(|| self.merge.key());
-        Ok(self.page.finish(stop, next, self.examined))
-    }
-
-    /// Fills the page; the merge is left at the key that was not taken.
-    fn walk(&mut self) -> Result<StopReason> {
         loop {
             if self.is_past_the_end() {
-                return Ok(StopReason::End);
+                return Ok(Walked::Through);
             }
-            if let Some(stop) = self.out_of_work() {
-                return Ok(stop);
+            if let Some(stop) = self.work.is_over() {
+                return Ok(self.stopped(self.page.reason_or_full(stop)));
             }
-            self.examined += 1;
+            self.work.examined += 1;
             if self.span.rows.is_some() && self.leave_gap()? {
                 continue;
             }
@@ -127,9 +118,14 @@ impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
             let merge = &self.merge;
             match self.page.offer(merge.key(), merge.version(), merge.value())? {
                 Offered::Taken => self.step()?,
-                Offered::Refused(stop) => return Ok(stop),
+                Offered::Last => return Ok(Walked::Complete),
+                Offered::Refused(stop) => return Ok(self.stopped(stop)),
             }
         }
+    }
+
+    fn stopped(&self, stop: StopReason) -> Walked {
+        Walked::Stopped(stop, self.merge.key().to_vec())
     }
 
     #[inline]
@@ -142,26 +138,6 @@ impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
     }
 
     #[inline]
-    fn out_of_work(&self) -> Option<StopReason> {
-        if self.examined == 0 {
-            return None;
-        }
-        let stop = if self.examined >= self.most_examined {
-            StopReason::Examined
-        } else if self.examined.is_multiple_of(KEYS_PER_LOOK) && self.is_late() {
-            StopReason::Deadline
-        } else {
-            return None;
-        };
-        Some(if self.page.is_full() { StopReason::Entities } else { stop })
-    }
-
-    #[cold]
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline)
-    }
-
-    #[inline]
     fn step(&mut self) -> Result<()> {
         match self.direction {
             Direction::Forward => self.merge.next_key(),
@@ -169,12 +145,11 @@ impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
         }
     }
 
-    /// Where the key is beside the RowKey range: goes on to where the range begins, in this
+    /// Where the key is beside the RowKey intervals: goes on to where the next begins, in this
     /// partition or beyond it, so that a partition costs seeks and not rows (R-E15).
     fn leave_gap(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.span.rows else { return Ok(false) };
-        let place = rows.place(self.merge.key());
-        if place == Place::Within {
+        if rows.contains(self.merge.key()) {
             self.gap_steps = 0;
             return Ok(false);
         }
@@ -184,11 +159,9 @@ impl<'a, 'p, F: SortedFile> Scan<'a, 'p, F> {
             return Ok(true);
         }
         self.gap_steps = 0;
-        match (place, self.direction) {
-            (Place::Before, Direction::Forward) => self.merge.seek_onward(rows.low())?,
-            (_, Direction::Forward) => self.merge.seek_onward(rows.end())?,
-            (Place::After, Direction::Reverse) => self.merge.seek_back(rows.high())?,
-            (_, Direction::Reverse) => self.merge.seek_back(rows.partition())?,
+        match self.direction {
+            Direction::Forward => self.merge.seek_onward(rows.onward())?,
+            Direction::Reverse => self.merge.seek_back(rows.back())?,
         }
         Ok(true)
     }

@@ -8,7 +8,6 @@
 //! name and holds its id, each as a varint.
 
 use std::collections::HashMap;
-use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -17,7 +16,7 @@ use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::key::{self, TableId};
-use crate::read::{self, Direction, ScanRange};
+use crate::read;
 use crate::sst::Lookup;
 use crate::varint::{push_varint, read_varint};
 use crate::version::Version;
@@ -137,10 +136,7 @@ fn entered(
 
 /// Whether nothing was ever stored in a table, or nothing is left of it.
 fn is_blank(pipeline: &Pipeline, table: TableId) -> Result<bool> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let (partition, direction) = (all.clone(), Direction::Forward);
-    let range = ScanRange { table, partition, row: all, direction };
-    read::is_blank(&pipeline.tree().view(), &range)
+    read::is_blank(&pipeline.tree().view(), table)
 }
 
 fn lookup(pipeline: &Pipeline, row_key: &[u8]) -> Result<Entry> {

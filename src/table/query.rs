@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::page::{Continuation, Page};
 use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
-use crate::read::{self, Direction, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange};
+use crate::read::{
+    self, Direction, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest,
+};
 
 type Filter = Box<dyn FnMut(RowRef<'_>) -> bool + Send>;
 type Projection = Box<dyn FnMut(&[u8], &mut Vec<u8>) + Send>;
@@ -105,6 +107,10 @@ impl Query {
 
     /// At most this many entities in a page, of those that pass the filter; never more than
     /// [`Options::page_entities`](crate::Options::page_entities). At least 1.
+    ///
+    /// A full page goes on to the next entity that passes, so that it has a continuation only if
+    /// there is one; where few pass, [`examine_at_most`](Self::examine_at_most) or
+    /// [`time_limit`](Self::time_limit) bound the search.
     pub fn limit(mut self, entities: usize) -> Self {
         self.limits.entities = self.limits.entities.min(entities.max(1));
         self
@@ -170,21 +176,29 @@ impl Query {
     }
 
     fn read_page(&mut self) -> Result<Page> {
-        let range = ScanRange {
+        let range = ScanRange::new(self.partitions.clone(), self.rows.clone());
+        let start = self.start.take().map(Continuation::into_parts);
+        let request = ScanRequest {
             table: self.view.id(),
-            partition: self.partitions.clone(),
-            row: self.rows.clone(),
+            ranges: std::slice::from_ref(&range),
             direction: self.direction,
+            start: start.as_ref(),
         };
         let clock = self.view.inner().pipeline().clock();
         self.limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
-        let (view, at) = self.view.read_point()?;
+        let mut wants = self.filter.as_mut().map(|filter| |row: RowRef<'_>| Ok(filter(row)));
+        let mut project = self.projection.as_mut().map(|projection| {
+            |row: RowRef<'_>, out: &mut Vec<u8>| {
+                projection(row.value, out);
+                Ok(())
+            }
+        });
         let hooks = ScanHooks {
-            predicate: self.filter.as_mut().map(|f| &mut **f as _),
-            projection: self.projection.as_mut().map(|p| &mut **p as _),
+            predicate: wants.as_mut().map(|wants| wants as _),
+            projection: project.as_mut().map(|project| project as _),
         };
-        let start = self.start.take().map(Continuation::into_parts);
-        let data = read::scan(&view, &range, start, &self.limits, hooks, at, clock)?;
+        let (view, at) = self.view.read_point()?;
+        let data = read::scan(&view, request, &self.limits, hooks, at, clock)?;
         Ok(Page::new(data, at))
     }
 }

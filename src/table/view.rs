@@ -15,7 +15,7 @@ use crate::commit::Incarnation;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::levels::View;
-use crate::read::{self, Direction, Estimate, RowRef, ScanRange};
+use crate::read::{self, Estimate, RowRef, ScanRange};
 use crate::sst::Lookup;
 use crate::version::Version;
 
@@ -146,9 +146,7 @@ impl TableView {
 
     fn estimate_bounds(&self, partition: Bounds, row: Bounds) -> Result<Estimate> {
         let (view, _) = self.read_point()?;
-        let direction = Direction::Forward;
-        let range = ScanRange { table: self.incarnation.id, partition, row, direction };
-        match range.span(None) {
+        match ScanRange::new(partition, row).span(self.incarnation.id) {
             Some(span) => read::estimate(&view, &span.low, &span.high),
             None => Ok(Estimate::default()),
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::world::{Step, TABLE, TickingClock, World, version};
 use crate::read::range::KeyBounds;
 use crate::read::scan::STEPS_BEFORE_SEEK;
-use crate::read::{Direction, PageData, ScanHooks, ScanLimits, ScanRange, StopReason, scan};
+use crate::read::{
+    Direction, PageData, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason, scan,
+};
 
 pub(super) const PARTITIONS: u64 = 50;
 pub(super) const ROWS: u64 = 60;
@@ -32,13 +34,21 @@ fn page(
     row: KeyBounds,
     direction: Direction,
     limits: &ScanLimits,
-    start: Option<(Vec<u8>, Vec<u8>)>,
+    start: Option<&(Vec<u8>, Vec<u8>)>,
 ) -> PageData {
-    let partition = (Bound::Unbounded, Bound::Unbounded);
-    let range = ScanRange { table: TABLE, partition, row, direction };
-    let hooks = ScanHooks { predicate: None, projection: None };
-    let at = version(world.newest());
-    scan(&world.view, &range, start, limits, hooks, at, &TickingClock::default()).unwrap()
+    pages(world, &[ScanRange::new(all(), row)], direction, limits, start)
+}
+
+fn pages(
+    world: &World,
+    ranges: &[ScanRange],
+    direction: Direction,
+    limits: &ScanLimits,
+    start: Option<&(Vec<u8>, Vec<u8>)>,
+) -> PageData {
+    let request = ScanRequest { table: TABLE, ranges, direction, start };
+    let (at, clock) = (version(world.newest()), TickingClock::default());
+    scan(&world.view, request, limits, ScanHooks::default(), at, &clock).unwrap()
 }
 
 fn all() -> KeyBounds {
@@ -66,6 +76,79 @@ fn a_row_range_over_partitions_examines_partitions_not_rows() {
             let gaps = 2 * (u64::from(STEPS_BEFORE_SEEK) + 1);
             assert!(page.examined <= PARTITIONS * (each + gaps), "{rows:?}: {}", page.examined);
         }
+    }
+}
+
+/// R-E15, R-D10: so do several RowKey ranges in every partition, each; and in a single one.
+#[test]
+fn row_ranges_over_partitions_examine_partitions_times_ranges() {
+    let point = |number: u64| (Bound::Included(key(number)), Bound::Included(key(number)));
+    let lists = [
+        (vec![point(3), point(30), point(50)], 3),
+        (vec![(Bound::Unbounded, Bound::Excluded(key(2))), point(30)], 3),
+        (vec![point(20), (Bound::Excluded(key(ROWS - 3)), Bound::Unbounded)], 3),
+        (vec![point(ROWS + 1), point(ROWS + 9)], 0),
+    ];
+    let one = || (Bound::Included(key(7)), Bound::Included(key(7)));
+    for grid in grids() {
+        let world = World::new(&grid);
+        for (rows, each) in lists.clone() {
+            for (partition, partitions) in [(all(), PARTITIONS), (one(), 1)] {
+                for direction in [Direction::Forward, Direction::Reverse] {
+                    let ranges = [ScanRange { partition: partition.clone(), rows: rows.clone() }];
+                    let page = pages(&world, &ranges, direction, &ScanLimits::default(), None);
+                    assert_eq!(page.len() as u64, partitions * each, "{rows:?}");
+                    let gaps = (rows.len() as u64 + 1) * (u64::from(STEPS_BEFORE_SEEK) + 1);
+                    let most = partitions * (each + gaps);
+                    assert!(page.examined <= most, "{rows:?}: {} > {most}", page.examined);
+                }
+            }
+        }
+    }
+}
+
+/// R-D10: entities that are named cost one each, wherever they are; those that are not there too.
+#[test]
+fn named_entities_cost_one_each() {
+    let point = |number: u64| (Bound::Included(key(number)), Bound::Included(key(number)));
+    for grid in grids() {
+        let world = World::new(&grid);
+        let named = |p: u64| {
+            let rows = [p, p + 1, ROWS - 1, ROWS + 5].map(point).to_vec();
+            ScanRange { partition: point(p), rows }
+        };
+        let ranges: Vec<ScanRange> = (0..PARTITIONS).step_by(9).chain([70]).map(named).collect();
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let page = pages(&world, &ranges, direction, &ScanLimits::default(), None);
+            let there = ranges.len() as u64 - 1;
+            assert_eq!((page.len() as u64, page.examined), (there * 3, (there + 1) * 4));
+        }
+    }
+}
+
+/// R-E12: a page over many ranges without keys keeps its limit of work and goes on behind it.
+#[test]
+fn ranges_without_keys_count_as_work() {
+    let world = World::new(&grid());
+    // "0000x..0000y" and so on: between the partitions there are none.
+    let nowhere = |p: u64| {
+        let bound = |end: u8| [key(p), vec![end]].concat();
+        ScanRange::new((Bound::Included(bound(b'x')), Bound::Excluded(bound(b'y'))), all())
+    };
+    let ranges: Vec<ScanRange> = (0..PARTITIONS).map(nowhere).collect();
+    let limits = ScanLimits { examined: Some(10), ..ScanLimits::default() };
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (mut count, mut start) = (0, None);
+        loop {
+            let page = pages(&world, &ranges, direction, &limits, start.as_ref());
+            assert!(page.examined <= 10 && page.len() == 0);
+            count += 1;
+            start = page.next;
+            if start.is_none() {
+                break;
+            }
+        }
+        assert_eq!(count, PARTITIONS / 10);
     }
 }
 
@@ -99,7 +182,7 @@ fn pages_over_deleted_keys_keep_their_limit_and_go_on() {
     let limits = ScanLimits { examined: Some(100), ..ScanLimits::default() };
     let (mut pages, mut rows, mut start) = (0, 0, None);
     loop {
-        let page = page(&world, all(), Direction::Forward, &limits, start);
+        let page = page(&world, all(), Direction::Forward, &limits, start.as_ref());
         pages += 1;
         rows += page.len() as u64;
         assert!(page.examined <= 100);
@@ -132,6 +215,6 @@ fn an_oversized_entity_is_a_page_of_its_own() {
     let limits = ScanLimits { bytes: 4, ..ScanLimits::default() };
     let first = page(&world, all(), Direction::Reverse, &limits, None);
     assert_eq!((first.len(), first.stop), (1, StopReason::Bytes));
-    let second = page(&world, all(), Direction::Reverse, &limits, first.next);
+    let second = page(&world, all(), Direction::Reverse, &limits, first.next.as_ref());
     assert_eq!((second.len(), second.stop, second.next), (1, StopReason::End, None));
 }
