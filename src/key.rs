@@ -121,7 +121,8 @@ pub(crate) fn partition_len(key: &[u8]) -> usize {
     memchr::memchr(TERMINATOR, rest).map_or(key.len(), |end| table + end + 1)
 }
 
-fn table_len(key: &[u8]) -> usize {
+/// Length of the encoded table id.
+pub(crate) fn table_len(key: &[u8]) -> usize {
     match key.first() {
         Some(&first) if first > 0xF7 => 1 + usize::from(first - 0xF7),
         _ => 1,

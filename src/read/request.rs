@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::builder::{Offered, PageBuilder, ScanHooks};
+use super::builder::{Offered, PageBuilder, ScanHooks, parts};
 use super::limits::{ScanLimits, Work};
 use super::multi::multi_get;
 use super::page::{PageData, StopReason};
@@ -48,8 +48,7 @@ pub(crate) fn scan(
     clock: &dyn Clock,
 ) -> Result<PageData> {
     let tombstones = Tombstones::of(view);
-    let table_len = key::encode_table(request.table).len();
-    let page = PageBuilder::new(*limits, table_len, hooks);
+    let page = PageBuilder::new(*limits, hooks);
     PageScan { view, tombstones: &tombstones, request, at, work: Work::new(limits, clock), page }
         .run()
 }
@@ -175,9 +174,7 @@ impl<'a> PageScan<'a, '_> {
         Ok(match walked {
             Walked::Through => None,
             Walked::Complete => Some(COMPLETE),
-            Walked::Stopped(reason, key) => {
-                Some(Stop { reason, next: Some(self.page.parts(&key)) })
-            }
+            Walked::Stopped(reason, key) => Some(Stop { reason, next: Some(parts(&key)) }),
         })
     }
 
@@ -277,10 +274,10 @@ impl<'a> Points<'a> {
         let offered = match self.held.get(index) {
             Some(Held::Value(version, value)) => {
                 let value = self.values.get(value.clone()).unwrap_or_default();
-                Some(page.offer(&self.key, *version, value))
+                Some(page.offer_point(&self.key, *version, value))
             }
             Some(Held::Unread) => get(self.view, &Lookup::new(&self.key), self.at, |found| {
-                page.offer(&self.key, found.version, found.value)
+                page.offer_point(&self.key, found.version, found.value)
             })?,
             Some(Held::Nothing) | None => None,
         };

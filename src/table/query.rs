@@ -8,11 +8,12 @@ use super::page::{Continuation, Page};
 use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
-    self, Direction, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest,
+    self, Direction, HookResult, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
+    ScanRequest,
 };
 
-type Filter = Box<dyn FnMut(RowRef<'_>) -> bool + Send>;
-type Projection = Box<dyn FnMut(&[u8], &mut Vec<u8>) + Send>;
+type Filter = Box<dyn FnMut(RowRef<'_>) -> HookResult<bool> + Send>;
+type Projection = Box<dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Send>;
 
 /// A query over one table: a range of PartitionKeys and, within each partition, a range of
 /// RowKeys; how much to return at a time; and what to keep of it.
@@ -143,14 +144,20 @@ impl Query {
 
     /// Keeps only the entities that `filter` says yes to. It sees stored bytes, before anything
     /// is copied.
-    pub fn filter(mut self, filter: impl FnMut(RowRef<'_>) -> bool + Send + 'static) -> Self {
-        self.filter = Some(Box::new(filter));
+    pub fn filter(mut self, mut filter: impl FnMut(RowRef<'_>) -> bool + Send + 'static) -> Self {
+        self.filter = Some(Box::new(move |row| Ok(filter(row))));
         self
     }
 
     /// Returns instead of each stored value what `projection` appends for it.
-    pub fn project(mut self, projection: impl FnMut(&[u8], &mut Vec<u8>) + Send + 'static) -> Self {
-        self.projection = Some(Box::new(projection));
+    pub fn project(
+        mut self,
+        mut projection: impl FnMut(&[u8], &mut Vec<u8>) + Send + 'static,
+    ) -> Self {
+        self.projection = Some(Box::new(move |row, out| {
+            projection(row.value, out);
+            Ok(())
+        }));
         self
     }
 
@@ -186,16 +193,9 @@ impl Query {
         };
         let clock = self.view.inner().pipeline().clock();
         self.limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
-        let mut wants = self.filter.as_mut().map(|filter| |row: RowRef<'_>| Ok(filter(row)));
-        let mut project = self.projection.as_mut().map(|projection| {
-            |row: RowRef<'_>, out: &mut Vec<u8>| {
-                projection(row.value, out);
-                Ok(())
-            }
-        });
         let hooks = ScanHooks {
-            predicate: wants.as_mut().map(|wants| wants as _),
-            projection: project.as_mut().map(|project| project as _),
+            predicate: self.filter.as_mut().map(|filter| &mut **filter as _),
+            projection: self.projection.as_mut().map(|projection| &mut **projection as _),
         };
         let (view, at) = self.view.read_point()?;
         let data = read::scan(&view, request, &self.limits, hooks, at, clock)?;

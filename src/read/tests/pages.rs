@@ -279,7 +279,7 @@ fn an_error_of_a_hook_is_the_pages() {
     let (clock, limits) = (TickingClock::default(), ScanLimits::default());
     let ranges = &[ScanRange::all()];
     let request = ScanRequest { table: TABLE, ranges, direction: Direction::Forward, start: None };
-    let refused = || Error::InvalidArgument("refused".into());
+    let refused = || Box::new(Error::InvalidArgument("refused".into()));
     let mut predicate = |_: RowRef<'_>| Err(refused());
     let mut projection = |_: RowRef<'_>, _: &mut Vec<u8>| Err(refused());
     let hooks = [
