@@ -39,7 +39,7 @@ impl KeyBox {
         self.partitions.as_point()
     }
 
-    /// Its RowKeys one by one, if they are so few that they were listed.
+    /// Its RowKeys one by one, if it is a list of such.
     pub(crate) fn row_keys(&self) -> Option<Vec<&[u8]>> {
         self.rows.iter().map(Interval::as_point).collect()
     }
@@ -87,6 +87,17 @@ impl KeyBoxes {
     /// Whether all keys are in it.
     pub(crate) fn is_everything(&self) -> bool {
         matches!(&self.0[..], [boxed] if boxed.partitions.is_everything() && boxed.has_all_rows())
+    }
+
+    /// Whether it is a list of single keys.
+    pub(super) fn are_points(&self) -> bool {
+        let mut last: Option<&Arc<[Interval]>> = None;
+        self.0.iter().all(|boxed| {
+            let known =
+                last.replace(&boxed.rows).is_some_and(|rows| Arc::ptr_eq(rows, &boxed.rows));
+            let is_point = |interval: &Interval| interval.as_point().is_some();
+            is_point(&boxed.partitions) && (known || boxed.rows.iter().all(is_point))
+        })
     }
 
     pub(super) fn nothing() -> Self {

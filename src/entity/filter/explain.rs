@@ -61,10 +61,8 @@ impl Explain {
         let Some(first) = boxes.next() else {
             return Plan::Nothing;
         };
-        let all_points =
-            |boxed: &KeyBox| boxed.single_partition().is_some() && boxed.row_keys().is_some();
         let ranges = self.boxes.iter().map(|boxed| boxed.rows().len()).sum();
-        if self.boxes.iter().all(all_points) {
+        if self.boxes.are_points() {
             return if ranges == 1 { Plan::PointRead } else { Plan::MultiGet { keys: ranges } };
         }
         if boxes.next().is_some() {

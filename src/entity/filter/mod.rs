@@ -3,14 +3,18 @@
 //!
 //! A [`Filter`] is parsed (`lex`, `parse`), printed (`print`) and brought to a normal form
 //! (`normal`). The planner (`plan`) turns its comparisons with keys into boxes of keys (`boxes`,
-//! made of `intervals`), which an [`Explain`] puts into words. Invariant: the boxes and the
-//! residual filter together let pass what the filter lets pass, no more and no less.
+//! made of `intervals`), which an [`Explain`] puts into words; what is left of it is compiled (`eval`)
+//! and evaluated on stored rows. Invariant: boxes and residual filter together let pass what the
+//! filter lets pass, no more and no less.
 #![cfg_attr(not(test), allow(dead_code, reason = "queries call it"))]
 
 mod boxes;
 mod error;
+mod eval;
 mod explain;
 mod expr;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod intervals;
 mod lex;
 #[cfg(any(test, fuzzing))]
@@ -25,6 +29,8 @@ mod tests;
 #[allow(unused_imports, reason = "queries take them")]
 pub(crate) use boxes::{KeyBox, KeyBoxes};
 pub use error::{FilterError, FilterErrorKind};
+#[allow(unused_imports, reason = "queries take them")]
+pub(crate) use eval::{CompiledFilter, StoredRow};
 pub use explain::{Explain, Plan};
 pub use expr::{Filter, FilterProperty};
 #[allow(unused_imports, reason = "queries take them")]

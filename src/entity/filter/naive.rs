@@ -6,14 +6,15 @@ use std::cmp::Ordering;
 
 use super::expr::{Comparison, Filter, Node, Operand, Operator};
 use crate::entity::{Entity, Value};
+use crate::version::Version;
 
-/// Whether an entity, which has a version, passes the filter.
-pub(crate) fn passes(filter: &Filter, entity: &Entity) -> bool {
+/// Whether an entity passes the filter, if it was written at that version.
+pub(super) fn passes(filter: &Filter, entity: &Entity, version: Version) -> bool {
     let mut operands: Vec<bool> = Vec::new();
     for node in &filter.nodes {
         let value = match node {
             Node::Constant(value) => *value,
-            Node::Compare(comparison) => holds(comparison, entity),
+            Node::Compare(comparison) => holds(comparison, entity, version),
             Node::Not => !operands.pop().expect("an operand"),
             Node::And(n) => operands.split_off(operands.len() - n).into_iter().all(|value| value),
             Node::Or(n) => operands.split_off(operands.len() - n).into_iter().any(|value| value),
@@ -24,11 +25,11 @@ pub(crate) fn passes(filter: &Filter, entity: &Entity) -> bool {
     operands[0]
 }
 
-fn holds(comparison: &Comparison, entity: &Entity) -> bool {
+fn holds(comparison: &Comparison, entity: &Entity, version: Version) -> bool {
     let property = match &comparison.operand {
         Operand::PartitionKey => Some(Value::from(entity.partition_key())),
         Operand::RowKey => Some(Value::from(entity.row_key())),
-        Operand::Timestamp => entity.timestamp().map(Value::DateTime),
+        Operand::Timestamp => Some(Value::DateTime(version.into())),
         Operand::Property(name) => entity.get(name).cloned(),
     };
     // An absent property makes every comparison false.

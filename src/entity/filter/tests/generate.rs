@@ -60,14 +60,15 @@ pub(super) fn value() -> impl Strategy<Value = Value> {
 
 pub(super) fn entity() -> impl Strategy<Value = Entity> {
     let properties = prop::collection::vec((prop::sample::select(&NAMES[..]), value()), 0..6);
-    (key(), key(), properties, prop::sample::select(vec![0, 5, 128_673_484_544_838_174])).prop_map(
-        |(partition_key, row_key, properties, ticks)| {
-            let entity = Entity::new(partition_key, row_key);
-            let with = |entity: Entity, (name, value): (&str, Value)| entity.with(name, value);
-            let entity = properties.into_iter().fold(entity, with);
-            entity.at_version(Version::from_ticks(ticks))
-        },
-    )
+    (key(), key(), properties).prop_map(|(partition_key, row_key, properties)| {
+        let with = |entity: Entity, (name, value): (&str, Value)| entity.with(name, value);
+        properties.into_iter().fold(Entity::new(partition_key, row_key), with)
+    })
+}
+
+pub(super) fn version() -> impl Strategy<Value = Version> {
+    prop::sample::select(vec![0, 5, 128_673_484_544_838_174, u64::MAX])
+        .prop_map(Version::from_ticks)
 }
 
 fn compare(name: &'static str, operator: Operator, constant: Value) -> Filter {

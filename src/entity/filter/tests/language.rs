@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::generate::filter;
+use crate::entity::filter::fuzz::fuzz_filter_parse;
 use crate::entity::filter::{Filter, FilterError, FilterErrorKind};
 use crate::entity::{DateTime, Guid, Value};
 
@@ -362,13 +363,6 @@ proptest! {
     fn any_text_is_parsed_or_refused(
         text in r"([()@' ]|and |or |not |eq |[0-9.eE+-]{1,4}|[LDX]|'|''|guid'|datetime'|\PC){0,24}",
     ) {
-        match Filter::parse(&text) {
-            Ok(filter) => prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter)),
-            Err(error) => {
-                let characters = text.chars().count();
-                prop_assert!((1..=characters + 1).contains(&error.column), "{}: {}", text, error);
-                prop_assert!(error.column - 1 + error.length <= characters, "{}: {}", text, error);
-            }
-        }
+        fuzz_filter_parse(&text);
     }
 }
