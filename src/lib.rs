@@ -104,6 +104,7 @@ struct Readme;
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::commit::fuzz_payload;
+    pub use crate::entity::filter::fuzz::*;
     pub use crate::entity::fuzz::*;
     pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
@@ -114,6 +115,7 @@ pub mod fuzzing {
 #[doc(hidden)]
 pub mod bench_api {
     pub use crate::entity::bench::{BenchFind, BenchProjection, BenchRow};
+    pub use crate::entity::filter::bench::BenchFilter;
     pub use crate::memtable::bench::{BenchKey, BenchMemtable};
     pub use crate::sst::bench::BenchTable;
 }

@@ -8,6 +8,7 @@
 //! filter lets pass, no more and no less.
 #![cfg_attr(not(test), allow(dead_code, reason = "queries call it"))]
 
+pub(crate) mod bench;
 mod boxes;
 mod error;
 mod eval;
