@@ -1,7 +1,7 @@
 //! Filters on stored rows as a benchmark of this package sees them.
 
 use super::{CompiledFilter, Filter, StoredRow};
-use crate::entity::RowError;
+use crate::entity::{Entity, EntityRef, RowError};
 use crate::version::Version;
 
 /// A filter in the form that a scan evaluates.
@@ -27,5 +27,13 @@ impl BenchFilter {
             version,
             bytes: row,
         })
+    }
+
+    /// Decodes a stored row.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn decode(row: &[u8]) -> Result<Entity, RowError> {
+        EntityRef::new(b"partition", b"row", Version::from_ticks(1), row)?.to_entity()
     }
 }

@@ -152,6 +152,27 @@ fn g_067_keys_joined_by_or_are_a_multi_get() {
     );
 }
 
+/// R-E16: the keys to look up, box by box, in order.
+#[test]
+fn boxes_list_their_keys() {
+    let keys = |text: &str| {
+        let explain = explain(text);
+        let of_box = |boxed: &KeyBox| {
+            let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
+            let partition_key = boxed.single_partition().map(text)?;
+            let row_keys = boxed.row_keys()?.into_iter().map(text).collect::<Vec<_>>();
+            Some((partition_key, row_keys.join(" ")))
+        };
+        explain.boxes().iter().map(of_box).collect::<Option<Vec<_>>>()
+    };
+    let points =
+        "(PartitionKey eq 'b' or PartitionKey eq 'a') and (RowKey eq '2' or RowKey eq '1')";
+    let expected = [("a", "1 2"), ("b", "1 2")].map(|(pk, rks)| (pk.into(), rks.into()));
+    assert_eq!(keys(points).as_deref(), Some(&expected[..]));
+    assert_eq!(keys("PartitionKey eq 'a' and (RowKey eq '1' or RowKey gt '2')"), None);
+    assert_eq!(keys("PartitionKey gt 'a' and RowKey eq '1'"), None);
+}
+
 #[test]
 fn several_ranges_are_scanned_in_order() {
     plan(
