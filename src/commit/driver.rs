@@ -2,15 +2,16 @@
 //!
 //! Invariant: one driver at a time holds the log's mutex; it takes what is queued as one group,
 //! and publishes the group only once it is written, synced if durability says so, and in the
-//! memtables. Whoever releases the log looks for more afterwards ([`Pipeline::hand_over`]), so
-//! nothing stays queued that somebody waits for.
+//! memtables. Who is the next to have it is the [`Relay`]'s.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::pipeline::{Pipeline, Record};
+use super::relay::Relay;
 use super::sequence::Taken;
+use super::waiters::Waiters;
 use crate::env::JobClass;
 use crate::error::{Error, Result};
 use crate::options::Durability;
@@ -37,18 +38,52 @@ pub(crate) struct CommitStats {
     pub(crate) largest_group: u64,
 }
 
-impl Pipeline {
-    /// Drives the log if it is free; says whether it was.
-    pub(super) fn try_drive(&self) -> bool {
+impl Relay for Pipeline {
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    fn is_settled(&self, version: Version) -> Result<bool> {
+        if self.visible() >= version {
+            return Ok(true);
+        }
+        match self.poisoned.get() {
+            Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
+            None => Ok(false),
+        }
+    }
+
+    fn drive_if_free(&self) -> bool {
         let Some(mut log) = self.log.try_lock() else {
             return false;
         };
         self.drive(&mut log);
-        drop(log);
-        self.hand_over();
         true
     }
 
+    fn has_queued(&self) -> bool {
+        !self.sequencer.is_empty() && self.poisoned.get().is_none()
+    }
+
+    /// Unless such a job is queued already.
+    fn drive_in_background(&self) {
+        if self.drive_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let job = Box::new(move || {
+            let Some(this) = this.upgrade() else {
+                return;
+            };
+            this.drive_queued.store(false, Ordering::Release);
+            this.drive(&mut this.log.lock());
+            this.hand_over();
+        });
+        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
+    }
+}
+
+impl Pipeline {
     /// Writes one group, if anything is queued, and publishes it.
     fn drive(&self, log: &mut wal::Writer) {
         if self.poisoned.get().is_some() {
@@ -122,33 +157,6 @@ impl Pipeline {
             this.poison(&error);
         }
         this.hand_over();
-    }
-
-    /// After the log was released: more may have been queued by somebody who found it busy.
-    fn hand_over(&self) {
-        if !self.sequencer.is_empty()
-            && self.poisoned.get().is_none()
-            && !self.waiters.wake_a_driver()
-        {
-            self.drive_in_background();
-        }
-    }
-
-    /// Queues a background job that drives the log, unless one is queued.
-    pub(super) fn drive_in_background(&self) {
-        if self.drive_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let job = Box::new(move || {
-            let Some(this) = this.upgrade() else {
-                return;
-            };
-            this.drive_queued.store(false, Ordering::Release);
-            this.drive(&mut this.log.lock());
-            this.hand_over();
-        });
-        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
     }
 
     fn poison(&self, error: &Error) {

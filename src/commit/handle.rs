@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use super::gate::Gate;
 use super::pipeline::Pipeline;
+use super::relay::Relay;
 use super::waiters::WaiterKey;
 use crate::error::{Error, Result};
 use crate::version::Version;

@@ -13,6 +13,7 @@ mod payload;
 mod pipeline;
 mod ranges;
 mod recovery;
+mod relay;
 mod sequence;
 mod waiters;
 

@@ -18,7 +18,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
-use std::thread;
 
 use parking_lot::Mutex;
 
@@ -27,8 +26,9 @@ use super::gate::Gate;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
 use super::payload::{self, Origin};
+use super::relay::Relay;
 use super::sequence::Sequencer;
-use super::waiters::{Role, WaiterKey, Waiters, thread_waker};
+use super::waiters::{Role, WaiterKey, Waiters};
 use crate::env::{Clock, Jobs};
 use crate::error::{Error, Result};
 use crate::levels::{Admission, Flushed, Tree};
@@ -125,10 +125,6 @@ impl Pipeline {
         &self.latches
     }
 
-    pub(super) fn waiters(&self) -> &Waiters {
-        &self.waiters
-    }
-
     pub(crate) fn visible(&self) -> Version {
         self.tree.visible()
     }
@@ -196,29 +192,9 @@ impl Pipeline {
         }
     }
 
-    /// Blocks until everything up to `version` is published, driving the log if nobody else does.
+    /// Blocks until everything up to `version` is published.
     pub(crate) fn wait(&self, version: Version) -> Result<()> {
-        if self.is_settled(version)? {
-            return Ok(());
-        }
-        self.try_drive();
-        if self.is_settled(version)? {
-            return Ok(());
-        }
-        let key = self.waiters.register(version, thread_waker(), Role::Thread);
-        let outcome = loop {
-            match self.is_settled(version) {
-                Ok(false) => {}
-                Ok(true) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-            // Registered first: if the log is busy now, its driver will look at the waiters.
-            if !self.try_drive() {
-                thread::park();
-            }
-        };
-        self.waiters.deregister(key);
-        outcome
+        Relay::wait(self, version)
     }
 
     /// Like [`wait`](Self::wait), for a task.
@@ -242,17 +218,6 @@ impl Pipeline {
                 self.waiters.deregister(key);
                 Poll::Ready(settled.map(|_| ()))
             }
-        }
-    }
-
-    /// Whether `version` is published, or never will be.
-    fn is_settled(&self, version: Version) -> Result<bool> {
-        if self.visible() >= version {
-            return Ok(true);
-        }
-        match self.poisoned.get() {
-            Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
-            None => Ok(false),
         }
     }
 

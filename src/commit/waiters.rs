@@ -6,10 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use std::thread::{self, Thread};
 
-use parking_lot::Mutex;
-
+use crate::sync::{Mutex, Thread, current, thread_local};
 use crate::version::Version;
 
 /// Identifies a registered waiter.
@@ -55,8 +53,10 @@ impl Waiters {
         key
     }
 
-    pub(crate) fn deregister(&self, key: WaiterKey) {
-        self.state.lock().waiting.remove(&key);
+    /// Says whether the waiter was still there: it was not woken with all up to its version, but
+    /// may have been to drive.
+    pub(crate) fn deregister(&self, key: WaiterKey) -> bool {
+        self.state.lock().waiting.remove(&key).is_some()
     }
 
     /// Wakes everybody who waits for a version up to this one.
@@ -96,7 +96,7 @@ impl Wake for Unpark {
 /// The waker of this thread, made once: waiting allocates nothing.
 pub(crate) fn thread_waker() -> Waker {
     thread_local! {
-        static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
+        static WAKER: Waker = Waker::from(Arc::new(Unpark(current())));
     }
     WAKER.with(Waker::clone)
 }
