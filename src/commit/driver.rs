@@ -176,6 +176,17 @@ impl Pipeline {
         synced.inspect_err(|error| self.poison(error))
     }
 
+    /// Publishes what is queued, and what another thread is about to publish. Gives the last version
+    /// that is visible then; what became ready to be flushed is queued.
+    pub(super) fn publish_all(&self) -> Version {
+        let mut log = self.log.lock();
+        self.drive(&mut log);
+        let visible = self.visible();
+        drop(log);
+        self.hand_over();
+        visible
+    }
+
     /// Publishes what is queued, in the background: memtables are flushed once all they hold is
     /// published, and it may be that nobody waits for those commits.
     pub(super) fn relieve(&self) {

@@ -104,19 +104,33 @@ impl Gate {
     }
 
     fn wait_until_open(&mut self, pipeline: &Pipeline) -> Result<()> {
-        let stepped = pipeline.jobs().stepped();
+        if pipeline.jobs().stepped() {
+            return self.step_until_open(pipeline);
+        }
         loop {
             // Registered before the look, so that it is woken if the debt falls right after.
-            if !stepped {
-                pipeline.tree().waiters().register(&thread_waker());
-            }
+            pipeline.tree().waiters().register(&thread_waker());
             let Step::Wait(delay) = self.step(pipeline)? else {
                 return Ok(());
             };
-            match (stepped, pipeline.jobs().assist()) {
-                (true, false) => return self.nothing_left_to_step(pipeline),
-                (true, true) => {}
-                (false, _) => thread::park_timeout(delay),
+            thread::park_timeout(delay);
+        }
+    }
+
+    fn step_until_open(&mut self, pipeline: &Pipeline) -> Result<()> {
+        let mut published = None;
+        loop {
+            let Step::Wait(_) = self.step(pipeline)? else {
+                return Ok(());
+            };
+            if pipeline.jobs().assist() {
+                continue;
+            }
+            // What other threads publish may be to flush: only if nothing was published between
+            // two looks is nothing left to do.
+            let now = Some(pipeline.publish_all());
+            if std::mem::replace(&mut published, now) == now {
+                return self.nothing_left_to_step(pipeline);
             }
         }
     }

@@ -167,8 +167,9 @@ pub enum JobClass {
 pub trait Jobs: Send + Sync + fmt::Debug {
     /// Queues a job to run once `delay` has passed. After [`stop`](Jobs::stop) it is dropped.
     fn spawn_after(&self, class: JobClass, delay: Duration, job: Job);
-    /// Where jobs are stepped by a test: runs the next one on this thread, and says whether there
-    /// was one. Where they have threads: does nothing, `false`.
+    /// Where jobs are stepped by a test: runs the next one on this thread, or waits for one that
+    /// another thread runs, and says whether there was one. Where they have threads: does nothing,
+    /// `false`.
     fn assist(&self) -> bool;
     /// Whether jobs run only when [`assist`](Jobs::assist) is called or a test steps them.
     fn stepped(&self) -> bool;

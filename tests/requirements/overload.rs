@@ -1,100 +1,117 @@
 //! R-E24: under overload writers wait, evenly and for a bounded time; then they hear that the
 //! engine is busy and with what.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, RealEnv, SimEnv};
 use tablestone::{Database, Error, Options, Table};
 
-use crate::support::sim::open;
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::task::block_on;
+use crate::support::wait::{LIMIT, receive, until};
 use crate::support::{TestDb, all_rows, options};
 
-/// The real machine, but new table files cannot be made while `stuck`.
-#[derive(Clone, Debug)]
-struct StuckEnv {
-    real: Arc<RealEnv>,
-    stuck: Arc<AtomicBool>,
+/// A machine on which making a table file first does something else.
+#[derive(Clone)]
+struct HookedEnv {
+    machine: Arc<dyn Env>,
+    before_table_file: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
-impl StuckEnv {
-    fn new() -> Self {
-        Self { real: Arc::new(RealEnv::new()), stuck: Arc::default() }
+impl HookedEnv {
+    fn new(
+        machine: impl Env,
+        before_table_file: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { machine: Arc::new(machine), before_table_file: Arc::new(before_table_file) }
     }
 }
 
-impl Env for StuckEnv {
+impl fmt::Debug for HookedEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.machine.fmt(f)
+    }
+}
+
+impl Env for HookedEnv {
     fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(StuckDisk { real: self.real.disk(), stuck: Arc::clone(&self.stuck) })
+        Arc::new(HookedDisk { disk: self.machine.disk(), env: self.clone() })
     }
     fn clock(&self) -> Arc<dyn Clock> {
-        self.real.clock()
+        self.machine.clock()
     }
     fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs> {
-        self.real.start_jobs(compaction_threads)
+        self.machine.start_jobs(compaction_threads)
     }
 }
 
 #[derive(Debug)]
-struct StuckDisk {
-    real: Arc<dyn Disk>,
-    stuck: Arc<AtomicBool>,
+struct HookedDisk {
+    disk: Arc<dyn Disk>,
+    env: HookedEnv,
 }
 
-impl Disk for StuckDisk {
+impl Disk for HookedDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.real.create_dir_all(dir)
+        self.disk.create_dir_all(dir)
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.real.list(dir)
+        self.disk.list(dir)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.real.sync_dir(dir)
+        self.disk.sync_dir(dir)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.real.lock(path)
+        self.disk.lock(path)
     }
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        if path.extension().is_some_and(|e| e == "sst") && self.stuck.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the shelf is full"));
+        if path.extension().is_some_and(|e| e == "sst") {
+            (self.env.before_table_file)()?;
         }
-        self.real.create(path)
+        self.disk.create(path)
     }
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.real.open(path)
+        self.disk.open(path)
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.real.rename(from, to)
+        self.disk.rename(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.real.remove(path)
+        self.disk.remove(path)
     }
 }
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 
-fn stuck() -> (StuckEnv, TestDb, Table, u32) {
-    let env = StuckEnv::new();
-    let db = TestDb::with(options().env(Arc::new(env.clone())).busy_timeout(TIMEOUT));
+/// A database whose memtables are full, because table files cannot be made while `stuck`.
+fn stuck() -> (Arc<AtomicBool>, TestDb, Table, u32) {
+    let stuck = Arc::new(AtomicBool::new(false));
+    let is_stuck = Arc::clone(&stuck);
+    let env = HookedEnv::new(RealEnv::new(), move || match is_stuck.load(Ordering::Relaxed) {
+        true => Err(io::Error::other("the shelf is full")),
+        false => Ok(()),
+    });
+    let db = TestDb::with(options().env(Arc::new(env)).busy_timeout(TIMEOUT));
     let t = db.t();
-    env.stuck.store(true, Ordering::Relaxed);
+    stuck.store(true, Ordering::Relaxed);
     let mut written = 0u32;
     while t.insert("p", written.to_be_bytes(), [3; 500]).wait().is_ok() {
         written += 1;
         assert!(written < 10_000, "memory must be bounded");
     }
-    (env, db, t, written)
+    (stuck, db, t, written)
 }
 
 #[test]
 fn r_e24_a_writer_waits_no_longer_than_the_timeout_and_hears_the_reason() {
-    let (_env, db, t, written) = stuck();
+    let (_stuck, db, t, written) = stuck();
     for wait in [true, false] {
         let start = Instant::now();
         let commit = t.insert("p", "late", "");
@@ -113,22 +130,21 @@ fn r_e24_a_writer_waits_no_longer_than_the_timeout_and_hears_the_reason() {
 
 #[test]
 fn r_e24_waiting_writers_go_on_when_there_is_room() {
-    let (env, db, t, written) = stuck();
+    let (stuck, db, t, written) = stuck();
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8u8)
             .map(|n| {
                 let t = t.clone();
                 scope.spawn(move || {
-                    loop {
-                        match t.insert("late", [n], "").wait() {
-                            Ok(_) => return,
-                            Err(error) => assert!(error.is_busy(), "{error:?}"),
-                        }
-                    }
+                    until("room to write", || match t.insert("late", [n], "").wait() {
+                        Ok(_) => true,
+                        Err(error) if error.is_busy() => false,
+                        Err(other) => panic!("{other:?}"),
+                    });
                 })
             })
             .collect();
-        env.stuck.store(false, Ordering::Relaxed);
+        stuck.store(false, Ordering::Relaxed);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     assert_eq!(all_rows(&t).len(), written as usize + 8);
@@ -138,7 +154,7 @@ fn r_e24_waiting_writers_go_on_when_there_is_room() {
 
 #[test]
 fn r_e24_reads_go_on_under_overload() {
-    let (_env, _db, t, written) = stuck();
+    let (_stuck, _db, t, written) = stuck();
     for n in 0..written {
         assert!(t.exists("p", n.to_be_bytes()).unwrap());
     }
@@ -204,4 +220,33 @@ fn r_e24_a_write_does_not_wait_for_debt_that_is_gone() {
     assert!(polls().is_pending());
     env.run_all();
     assert!(matches!(polls(), Poll::Ready(Ok(_))));
+}
+
+/// On the simulated machine a writer that is held back runs the jobs that make room itself. If
+/// another thread runs them just then, it waits for that, and does not report a busy engine.
+#[test]
+fn r_e24_a_write_waits_for_a_flush_that_another_thread_steps() {
+    let (flush_began, wait_flush_began) = mpsc::channel();
+    let (go_on, wait_go_on) = mpsc::channel::<()>();
+    let wait_go_on = Mutex::new(wait_go_on);
+    let machine = SimEnv::new(1);
+    let env = HookedEnv::new(machine.clone(), move || {
+        let _ = flush_began.send(());
+        let _ = wait_go_on.lock().unwrap().recv_timeout(LIMIT);
+        Ok(())
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    // More than all memtables may hold.
+    t.insert("p", "large", vec![1; 100_000]).wait().unwrap();
+    std::thread::scope(|scope| {
+        let stepper = scope.spawn(|| machine.run_all());
+        receive(&wait_flush_began, "the flush to begin");
+        let writer = scope.spawn(|| t.insert("p", "small", "").wait());
+        // Once it has heard that it must wait; if it has not by then, the test shows nothing.
+        std::thread::sleep(Duration::from_millis(20));
+        drop(go_on);
+        assert!(stepper.join().unwrap() > 0);
+        writer.join().unwrap().unwrap();
+    });
 }

@@ -1,5 +1,5 @@
 //! What the tests share: small databases, a model of the public API, a simulated machine that
-//! crashes, a way to poll a future.
+//! crashes, a way to poll a future, waits that end.
 
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses a part of it")]
 
@@ -8,5 +8,6 @@ pub mod model;
 pub mod sim;
 pub mod strategies;
 pub mod task;
+pub mod wait;
 
 pub use fixture::{Depth, TestDb, all_rows, key, keys, options, read_mode};

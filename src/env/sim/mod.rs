@@ -123,7 +123,7 @@ impl SimEnv {
     /// Runs the next background job that is due, of any database, and says whether there was one.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn step(&self) -> bool {
-        self.schedule.step(None)
+        self.schedule.step()
     }
 
     /// Runs background jobs until none is due, and says how many ran.

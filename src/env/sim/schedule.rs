@@ -93,25 +93,32 @@ impl Schedule {
         state.monotonic = state.monotonic.saturating_add(by);
     }
 
-    /// Runs the next job that is due, of that owner or of any.
-    pub(super) fn step(&self, owner: Option<Owner>) -> bool {
-        let Some(job) = self.take_due(owner) else { return false };
+    /// Runs the next job that is due, of any owner.
+    pub(super) fn step(&self) -> bool {
+        let job = self.0.state.lock().take_due(None);
+        job.map(|job| self.run(job)).is_some()
+    }
+
+    /// Runs the next job of that owner that is due; if there is none, waits until one ends that
+    /// another thread runs, which may queue more. Says whether there was either.
+    fn assist(&self, owner: Owner) -> bool {
+        let mut state = self.0.state.lock();
+        if let Some(job) = state.take_due(Some(owner)) {
+            drop(state);
+            self.run(job);
+            return true;
+        }
+        let runs = state.runs_elsewhere(owner);
+        if runs {
+            self.0.job_ended.wait(&mut state);
+        }
+        runs
+    }
+
+    fn run(&self, job: SimJob) {
         // Also when the job panics, which the test that steps should see.
         let _ended = Running { schedule: self, owner: job.owner };
         (job.job)();
-        true
-    }
-
-    fn take_due(&self, owner: Option<Owner>) -> Option<SimJob> {
-        let mut state = self.0.state.lock();
-        let wanted = |job: &SimJob| {
-            job.due <= state.monotonic && owner.is_none_or(|owner| owner == job.owner)
-        };
-        let due = state.queued.iter().enumerate().filter(|(_, job)| wanted(job));
-        let (index, _) = due.min_by_key(|(_, job)| (job.class, job.sequence))?;
-        let job = state.queued.remove(index);
-        state.running.push((job.owner, thread::current().id()));
-        Some(job)
     }
 
     /// What a crash does: no job runs any more, and none can be queued by handles from before.
@@ -144,11 +151,29 @@ impl Schedule {
         state.queued = kept;
         drop(state);
         drop(dropped);
-        let this_thread = thread::current().id();
         let mut state = self.0.state.lock();
-        while state.running.iter().any(|(who, at)| *who == owner && *at != this_thread) {
+        while state.runs_elsewhere(owner) {
             self.0.job_ended.wait(&mut state);
         }
+    }
+}
+
+impl State {
+    fn take_due(&mut self, owner: Option<Owner>) -> Option<SimJob> {
+        let wanted = |job: &SimJob| {
+            job.due <= self.monotonic && owner.is_none_or(|owner| owner == job.owner)
+        };
+        let due = self.queued.iter().enumerate().filter(|(_, job)| wanted(job));
+        let (index, _) = due.min_by_key(|(_, job)| (job.class, job.sequence))?;
+        let job = self.queued.remove(index);
+        self.running.push((job.owner, thread::current().id()));
+        Some(job)
+    }
+
+    /// Whether a thread other than this one runs a job of that owner.
+    fn runs_elsewhere(&self, owner: Owner) -> bool {
+        let this_thread = thread::current().id();
+        self.running.iter().any(|(who, at)| *who == owner && *at != this_thread)
     }
 }
 
@@ -195,7 +220,7 @@ impl Jobs for SimJobs {
     }
 
     fn assist(&self) -> bool {
-        self.schedule.step(Some(self.owner))
+        self.schedule.assist(self.owner)
     }
 
     fn stepped(&self) -> bool {

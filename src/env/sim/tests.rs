@@ -248,6 +248,29 @@ fn jobs_end_with_their_database_and_with_a_crash() {
     assert_eq!(ran.load(Ordering::Relaxed), 2);
 }
 
+/// Who steps jobs until none is left must not take a job that still runs for none.
+#[test]
+fn assisting_waits_for_a_job_on_another_thread_but_not_for_its_own() {
+    let env = SimEnv::new(1);
+    let jobs = env.start_jobs(1);
+    let (started, wait_started) = std::sync::mpsc::channel();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let (own, count) = (Arc::clone(&jobs), Arc::clone(&ended));
+    let job: Job = Box::new(move || {
+        assert!(!own.assist());
+        started.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        count.store(1, Ordering::SeqCst);
+    });
+    jobs.spawn_after(JobClass::Flush, Duration::ZERO, job);
+    let stepper = std::thread::spawn(move || env.step());
+    wait_started.recv_timeout(Duration::from_secs(120)).unwrap();
+    assert!(jobs.assist());
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+    assert!(!jobs.assist());
+    assert!(stepper.join().unwrap());
+}
+
 #[test]
 fn stop_waits_for_a_job_on_another_thread_but_not_for_its_own() {
     let env = SimEnv::new(1);
@@ -263,7 +286,7 @@ fn stop_waits_for_a_job_on_another_thread_but_not_for_its_own() {
     });
     jobs.spawn_after(JobClass::Flush, Duration::ZERO, job);
     let stepper = std::thread::spawn(move || env.step());
-    wait_started.recv().unwrap();
+    wait_started.recv_timeout(Duration::from_secs(120)).unwrap();
     jobs.stop();
     assert_eq!(ended.load(Ordering::SeqCst), 1);
     assert!(stepper.join().unwrap());
