@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tablestone::{Batch, Durability, Error, Precondition, Table, Version};
 
 use support::fixture::value;
+use support::wait::{Ended, receive};
 use support::{Depth, TestDb, options};
 
 fn number(bytes: &[u8]) -> u64 {
@@ -90,14 +91,13 @@ fn r_e08_batches_that_keep_a_sum_are_never_seen_in_part() {
         batch.insert([row], 100u64.to_be_bytes());
     }
     t.commit(batch).wait().unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let sums = Arc::new(AtomicU64::new(0));
+    let (done, sums) = (Ended::default(), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for reader in 0..3u8 {
-            let (t, db, done, sums) = (t.clone(), &db, Arc::clone(&done), Arc::clone(&sums));
+            let (t, db, done, sums) = (t.clone(), &db, &done, &sums);
             scope.spawn(move || {
                 let all: Vec<_> = (0..ROWS).map(|row| [row]).collect();
-                while !done.load(Ordering::Relaxed) {
+                while !done.get() {
                     let sum: u64 = match reader {
                         0 => t.query().page().unwrap().iter().map(|row| number(row.value)).sum(),
                         1 => {
@@ -115,6 +115,7 @@ fn r_e08_batches_that_keep_a_sum_are_never_seen_in_part() {
                 }
             });
         }
+        let _done = done.when_dropped();
         let writers: Vec<_> = (0..4u8)
             .map(|n| {
                 let t = t.clone();
@@ -125,7 +126,6 @@ fn r_e08_batches_that_keep_a_sum_are_never_seen_in_part() {
             writer.join().unwrap();
             db.flush().unwrap();
         }
-        done.store(true, Ordering::Relaxed);
     });
     assert!(sums.load(Ordering::Relaxed) > 100, "the readers got nowhere");
 }
@@ -192,7 +192,7 @@ fn r_e09_a_commit_in_one_partition_does_not_wait_for_one_in_another() {
     let other = t.clone();
     t.merge("one partition", "r", Precondition::None, move |_| {
         let write = move || {
-            let (send, receive) = std::sync::mpsc::channel();
+            let (send, received) = std::sync::mpsc::channel();
             for n in 0..8u8 {
                 let (other, send) = (other.clone(), send.clone());
                 std::thread::spawn(move || {
@@ -200,7 +200,7 @@ fn r_e09_a_commit_in_one_partition_does_not_wait_for_one_in_another() {
                     let _ = send.send(());
                 });
             }
-            receive.recv().unwrap();
+            receive(&received, "a commit in another partition");
         };
         std::thread::spawn(write).join().unwrap();
         Ok(vec![])
@@ -244,16 +244,17 @@ fn r_e04_versions_increase_while_the_clock_steps_back() {
     let env = tablestone::env::SimEnv::new(1);
     let db = support::sim::open(&env).unwrap();
     let t = db.create_table("t").wait().unwrap();
-    let done = AtomicBool::new(false);
+    let done = Ended::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut ticks = 150_000_000_000_000_000u64;
-            while !done.load(Ordering::Relaxed) {
+            while !done.get() {
                 ticks = if ticks.is_multiple_of(3) { ticks - 70_001 } else { ticks + 20_000 };
                 env.set_now(Version::from_ticks(ticks));
                 std::thread::yield_now();
             }
         });
+        let _done = done.when_dropped();
         let write = |n: u8| {
             let t = t.clone();
             scope.spawn(move || {
@@ -269,7 +270,6 @@ fn r_e04_versions_increase_while_the_clock_steps_back() {
         };
         let writers: Vec<_> = (0..4).map(write).collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Relaxed);
     });
     let mut versions: Vec<_> = Vec::new();
     for page in t.query().pages() {

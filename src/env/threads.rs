@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(10);
+    const LONG: Duration = Duration::from_secs(120);
 
     #[test]
     fn jobs_run_in_order_and_a_panic_does_not_stop_them() {
@@ -243,15 +243,20 @@ mod tests {
     #[test]
     fn a_class_does_not_wait_for_another_and_compactions_run_in_parallel() {
         let threads = Threads::new(2);
-        let meeting = Arc::new(std::sync::Barrier::new(4));
+        let (arrive, arrived) = mpsc::channel();
+        let (release, wait_release) = mpsc::channel::<()>();
+        let wait_release = Arc::new(Mutex::new(wait_release));
         for class in [JobClass::Compaction, JobClass::Compaction, JobClass::Log] {
-            let meeting = Arc::clone(&meeting);
+            let (arrive, wait_release) = (arrive.clone(), Arc::clone(&wait_release));
             let job: Job = Box::new(move || {
-                meeting.wait();
+                arrive.send(()).unwrap();
+                let _ = wait_release.lock().recv_timeout(LONG);
             });
             threads.spawn_after(class, Duration::ZERO, job);
         }
-        meeting.wait();
+        // Each is there before any of them ends.
+        (0..3).for_each(|_| arrived.recv_timeout(LONG).unwrap());
+        drop(release);
     }
 
     #[test]
@@ -267,7 +272,8 @@ mod tests {
         assert_eq!(receiver.recv_timeout(LONG).unwrap(), "second");
         drop(sender);
         threads.stop();
-        assert!(receiver.recv().is_err(), "stopping drops what is queued");
+        let stopped = receiver.recv_timeout(LONG);
+        assert_eq!(stopped, Err(mpsc::RecvTimeoutError::Disconnected), "the queue is dropped");
     }
 
     #[test]
@@ -287,7 +293,8 @@ mod tests {
         assert_eq!(receiver.try_recv().unwrap(), "ran");
         let job: Job = Box::new(move || late.send("late").unwrap());
         threads.spawn_after(JobClass::Compaction, Duration::ZERO, job);
-        assert!(receiver.recv().is_err());
+        let dropped = receiver.recv_timeout(LONG);
+        assert_eq!(dropped, Err(mpsc::RecvTimeoutError::Disconnected));
     }
 
     #[test]

@@ -393,6 +393,15 @@ fn concurrent_inserts_of_different_keys_are_all_there() {
     assert!(!cursor.valid());
 }
 
+/// Says to other threads that this one ended, also if it panics: else they would go on for ever.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 #[test]
 fn readers_see_all_that_was_inserted_before_they_started() {
     const COUNT: u64 = 20_000;
@@ -401,6 +410,7 @@ fn readers_see_all_that_was_inserted_before_they_started() {
     thread::scope(|scope| {
         let (memtable, done) = (&memtable, &done);
         scope.spawn(move || {
+            let _ended = OnDrop(|| done.store(COUNT, Ordering::Release));
             for id in 0..COUNT {
                 put(memtable, &stress_key(id), id + 1, &id.to_le_bytes());
                 done.store(id + 1, Ordering::Release);
@@ -456,10 +466,10 @@ fn versions_of_hot_rows_are_whole_for_their_readers() {
         let (memtable, done) = (&memtable, &done);
         for row in 0..2u8 {
             scope.spawn(move || {
+                let _ended = OnDrop(|| _ = done.fetch_add(1, Ordering::Release));
                 for version in 2..ROUNDS {
                     put(memtable, &[row], version, &[version as u8; 16]);
                 }
-                done.fetch_add(1, Ordering::Release);
             });
         }
         scope.spawn(move || {

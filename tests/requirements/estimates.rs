@@ -1,6 +1,7 @@
 //! R-E23: estimates, split points and statistics.
 
 use crate::support::model::value;
+use crate::support::wait::until;
 use crate::support::{Depth, TestDb};
 
 /// 100 partitions of 30 rows of 100 bytes that do not compress.
@@ -110,15 +111,7 @@ fn r_e23_a_small_budget_reaches_several_levels() {
     let t = db.t();
     t.import((0..20_000u32).map(|n| (n.to_be_bytes(), "r", value(n, 0, 60)))).unwrap();
     db.flush().unwrap();
-    let mut deepest = 0;
-    for _ in 0..1000 {
-        let stats = db.stats();
-        let deep = stats.levels.iter().rposition(|level| level.files > 0).unwrap_or(0);
-        deepest = deepest.max(deep);
-        if deepest >= 2 {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("two megabytes reach no deeper than level {deepest}");
+    until("two megabytes to reach level 2", || {
+        db.stats().levels.iter().rposition(|level| level.files > 0) >= Some(2)
+    });
 }

@@ -1,6 +1,6 @@
 //! Opening and closing: one owner, other people's directories, later formats, handles.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -9,6 +9,7 @@ use tablestone::{Database, Error, Page, Query, Row, Snapshot, Table, TableView, 
 
 use crate::support::fixture::value;
 use crate::support::sim::{DIR, open};
+use crate::support::wait::{KilledOnDrop, lines, receive};
 use crate::support::{TestDb, options};
 
 #[test]
@@ -92,24 +93,28 @@ fn a_second_process_is_refused() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
+            .map(KilledOnDrop)
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = lines.find_map(|line| Some(line.unwrap().strip_prefix("child: ")?.to_owned()));
-        (child, said.unwrap())
+        let lines = lines(child.0.stdout.take().unwrap());
+        loop {
+            let line = receive(&lines, "a child process to open a database");
+            if let Some(said) = line.strip_prefix("child: ") {
+                return (child, said.to_owned());
+            }
+        }
     };
     let mut db = TestDb::new();
     db.t().insert("p", "r", "v").wait().unwrap();
     let (mut refused, said) = child(db.path());
     assert_eq!(said, "locked");
-    drop(refused.stdin.take());
-    refused.wait().unwrap();
+    drop(refused.0.stdin.take());
+    refused.0.wait().unwrap();
     db.close();
-    let (mut holder, said) = child(db.path());
+    let (holder, said) = child(db.path());
     assert_eq!(said, "open");
     assert!(matches!(Database::open(db.path(), options()), Err(Error::Locked(_))));
     // A process that is killed holds nothing any more.
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    drop(holder);
     db.reopen();
     assert!(db.t().exists("p", "r").unwrap());
 }

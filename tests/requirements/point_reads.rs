@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tablestone::Precondition;
 
 use crate::support::fixture::value;
+use crate::support::wait::Ended;
 use crate::support::{Depth, TestDb};
 
 #[test]
@@ -51,18 +52,20 @@ fn r_e11_reads_of_one_entity_never_step_back() {
     let db = TestDb::new();
     let t = db.t();
     t.insert("p", "r", 0u64.to_be_bytes()).wait().unwrap();
-    let seen = AtomicU64::new(0);
+    let (seen, written) = (AtomicU64::new(0), Ended::default());
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _written = written.when_dropped();
             for n in 1..=3000u64 {
                 t.upsert("p", "r", n.to_be_bytes()).wait().unwrap();
                 seen.fetch_max(n, Ordering::SeqCst);
             }
         });
         for reader in 0..3 {
-            let (t, seen) = (t.clone(), &seen);
+            let (t, seen, written) = (t.clone(), &seen, &written);
             scope.spawn(move || {
                 loop {
+                    let is_last = written.get();
                     let before = seen.load(Ordering::SeqCst);
                     let bytes = match reader {
                         0 => value(t.get("p", "r").unwrap()),
@@ -72,8 +75,8 @@ fn r_e11_reads_of_one_entity_never_step_back() {
                     let now = u64::from_be_bytes(bytes.try_into().unwrap());
                     assert!(now >= before, "{now} after {before}");
                     seen.fetch_max(now, Ordering::SeqCst);
-                    if now == 3000 {
-                        break;
+                    if is_last {
+                        break assert_eq!(now, 3000);
                     }
                 }
             });

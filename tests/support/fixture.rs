@@ -6,6 +6,8 @@ use std::path::Path;
 use tablestone::{Database, Durability, Options, Page, ReadMode, Row, Table, TableView};
 use tempfile::TempDir;
 
+use super::wait::LIMIT;
+
 /// How this run of the tests reads table files: `TABLESTONE_TEST_READ_MODE` is `mmap` or `pread`.
 pub fn read_mode() -> ReadMode {
     match std::env::var("TABLESTONE_TEST_READ_MODE").as_deref() {
@@ -15,9 +17,14 @@ pub fn read_mode() -> ReadMode {
     }
 }
 
-/// The smallest memory budget, so that a few hundred entities fill several levels.
+/// The smallest memory budget, so that a few hundred entities fill several levels; and no write is
+/// refused because the disk is slow.
 pub fn options() -> Options {
-    Options::default().memory_budget(64 << 10).durability(Durability::Os).read_mode(read_mode())
+    Options::default()
+        .memory_budget(64 << 10)
+        .durability(Durability::Os)
+        .read_mode(read_mode())
+        .busy_timeout(LIMIT)
 }
 
 /// A database in a directory of its own, which can be closed and opened again.

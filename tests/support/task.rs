@@ -4,6 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Instant;
+
+use super::wait::LIMIT;
 
 struct Unpark(Thread);
 
@@ -18,10 +21,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
         }
+        let asleep = Instant::now();
+        thread::park_timeout(LIMIT);
+        assert!(asleep.elapsed() < LIMIT, "a future that is pending was not woken");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -71,7 +72,9 @@ fn every_reader_sees_one_version_of_the_tree() {
             apply(tree, v(n), &op(n));
             tree.publish(v(n));
             tree.on_published();
+            let start = Instant::now();
             while tree.view().frozen.len() > 3 {
+                assert!(start.elapsed() < Duration::from_secs(120), "nobody flushes");
                 thread::yield_now();
             }
         }
