@@ -89,8 +89,9 @@ pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, StopReason};
 pub use table::{
-    Batch, Continuation, Database, EntityBatch, EntityTable, EntityView, ImportReport, LevelStats,
-    Page, Pages, Query, Row, Snapshot, Stats, Table, TableList, TableView,
+    Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
+    EntityTable, EntityView, ImportReport, LevelStats, Page, Pages, Query, Row, Snapshot, Stats,
+    Table, TableList, TableView,
 };
 pub use version::Version;
 

@@ -36,6 +36,11 @@ impl<'a> EntityRef<'a> {
         })
     }
 
+    /// An entity without keys and properties.
+    pub(crate) fn empty() -> Self {
+        Self { partition_key: "", row_key: "", version: Version::ZERO, row: EncodedRow::default() }
+    }
+
     /// The PartitionKey.
     #[must_use]
     pub fn partition_key(&self) -> &'a str {

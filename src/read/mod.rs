@@ -23,9 +23,7 @@ mod tests;
 pub(crate) use builder::{HookResult, ScanHooks};
 pub use estimate::Estimate;
 pub(crate) use estimate::{estimate, split_points};
-#[cfg(test)]
-pub(crate) use limits::WhenFull;
-pub(crate) use limits::{PartitionStop, ScanLimits};
+pub(crate) use limits::{PartitionStop, ScanLimits, WhenFull};
 pub(crate) use multi::multi_get;
 pub(crate) use page::PageData;
 pub use page::{RowRef, StopReason};

@@ -26,5 +26,7 @@ pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};
 pub use table::Table;
-pub use typed::{EntityBatch, EntityTable, EntityView};
+pub use typed::{
+    Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityTable, EntityView,
+};
 pub use view::TableView;

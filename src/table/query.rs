@@ -9,7 +9,7 @@ use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
     self, Direction, HookResult, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
-    ScanRequest,
+    ScanRequest, WhenFull,
 };
 
 type Filter = Box<dyn FnMut(RowRef<'_>) -> HookResult<bool> + Send>;
@@ -182,23 +182,56 @@ impl Query {
         Pages { query: Some(self) }
     }
 
+    /// The ranges of PartitionKeys and RowKeys.
+    pub(super) fn key_bounds(&self) -> (&Bounds, &Bounds) {
+        (&self.partitions, &self.rows)
+    }
+
+    /// Like [`filter`](Self::filter), but it may fail.
+    pub(super) fn set_predicate(
+        &mut self,
+        predicate: impl FnMut(RowRef<'_>) -> HookResult<bool> + Send + 'static,
+    ) {
+        self.filter = Some(Box::new(predicate));
+    }
+
+    /// Like [`project`](Self::project), but it sees the whole row and may fail.
+    pub(super) fn set_projection(
+        &mut self,
+        projection: impl FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Send + 'static,
+    ) {
+        self.projection = Some(Box::new(projection));
+    }
+
     fn read_page(&mut self) -> Result<Page> {
         let range = ScanRange::new(self.partitions.clone(), self.rows.clone());
+        self.read_ranges(std::slice::from_ref(&range), None)
+    }
+
+    /// A page of these ranges instead of the query's own, with `left` entities wanted in all.
+    pub(super) fn read_ranges(&mut self, ranges: &[ScanRange], left: Option<u64>) -> Result<Page> {
+        let mut limits = self.limits;
+        if let Some(left) = left.and_then(|left| usize::try_from(left).ok())
+            && left <= limits.entities
+        {
+            limits.entities = left;
+            limits.when_full = WhenFull::End;
+        }
         let start = self.start.take().map(Continuation::into_parts);
         let request = ScanRequest {
             table: self.view.id(),
-            ranges: std::slice::from_ref(&range),
+            ranges: if limits.entities == 0 { &[] } else { ranges },
             direction: self.direction,
             start: start.as_ref(),
         };
         let clock = self.view.inner().pipeline().clock();
-        self.limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
+        limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
         let hooks = ScanHooks {
             predicate: self.filter.as_mut().map(|filter| &mut **filter as _),
             projection: self.projection.as_mut().map(|projection| &mut **projection as _),
         };
         let (view, at) = self.view.read_point()?;
-        let data = read::scan(&view, request, &self.limits, hooks, at, clock)?;
+        let data = read::scan(&view, request, &limits, hooks, at, clock)?;
         Ok(Page::new(data, at))
     }
 }

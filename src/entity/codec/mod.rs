@@ -28,7 +28,6 @@ mod row;
 mod tests;
 mod write;
 
-#[cfg_attr(not(test), allow(unused_imports, reason = "for the typed tables to come"))]
 pub(crate) use merge::MergeError;
 pub(crate) use merge::Patch;
 pub(crate) use project::Projection;

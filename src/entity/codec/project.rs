@@ -27,7 +27,7 @@ impl Projection {
     }
 
     /// The names, in order.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the pages of entities to come"))]
+    #[cfg(test)]
     pub(crate) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(PropertyName::as_str)
     }

@@ -37,7 +37,7 @@ pub(super) struct Stored<'a> {
 
 /// A stored row. The parts have the lengths that header and offsets' ends say, and fill the row;
 /// everything within them is checked when it is read.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct EncodedRow<'a> {
     fingerprints: &'a [u8],
     kinds: &'a [u8],

@@ -40,6 +40,7 @@ impl KeyBox {
     }
 
     /// Its RowKeys one by one, if it is a list of such.
+    #[cfg(test)]
     pub(crate) fn row_keys(&self) -> Option<Vec<&[u8]>> {
         self.rows.iter().map(Interval::as_point).collect()
     }
@@ -72,12 +73,6 @@ impl KeyBoxes {
     /// The boxes, in key order.
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, KeyBox> {
         self.0.iter()
-    }
-
-    /// The boxes that have PartitionKeys at or after `partition_key`, in key order.
-    pub(crate) fn iter_from(&self, partition_key: &[u8]) -> std::slice::Iter<'_, KeyBox> {
-        let passed = self.0.partition_point(|boxed| boxed.partitions.ends_by(partition_key));
-        self.0.get(passed..).unwrap_or_default().iter()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

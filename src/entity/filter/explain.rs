@@ -85,6 +85,7 @@ impl Explain {
     }
 
     /// Which keys are read.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn boxes(&self) -> &KeyBoxes {
         &self.boxes
     }

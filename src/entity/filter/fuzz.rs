@@ -5,8 +5,9 @@
 
 use std::ops::RangeBounds;
 
+use super::intervals::KeyBounds;
 use super::naive::passes;
-use super::{CompiledFilter, Filter, KeyBounds, StoredRow};
+use super::{CompiledFilter, Filter, StoredRow};
 use crate::entity::Entity;
 use crate::entity::codec::encode;
 use crate::version::Version;

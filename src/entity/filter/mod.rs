@@ -6,7 +6,6 @@
 //! made of `intervals`), which an [`Explain`] puts into words; what is left of it is compiled (`eval`)
 //! and evaluated on stored rows. Invariant: boxes and residual filter together let pass what the
 //! filter lets pass, no more and no less.
-#![cfg_attr(not(test), allow(dead_code, reason = "queries call it"))]
 
 pub(crate) mod bench;
 mod boxes;
@@ -27,12 +26,8 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports, reason = "queries take them")]
-pub(crate) use boxes::{KeyBox, KeyBoxes};
+pub(crate) use boxes::KeyBox;
 pub use error::{FilterError, FilterErrorKind};
-#[allow(unused_imports, reason = "queries take them")]
 pub(crate) use eval::{CompiledFilter, StoredRow};
 pub use explain::{Explain, Plan};
 pub use expr::{Filter, FilterProperty};
-#[allow(unused_imports, reason = "queries take them")]
-pub(crate) use intervals::KeyBounds;

@@ -4,9 +4,13 @@
 //! whatever is read is an entity, or the error says which row is not.
 
 mod batch;
+mod page;
+mod query;
 mod table;
 mod view;
 
 pub use batch::EntityBatch;
+pub use page::EntityPage;
+pub use query::{Entities, EntityPages, EntityQuery};
 pub use table::EntityTable;
 pub use view::EntityView;

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use super::generate::{entity, expression, filter, key, key_condition, version};
 use crate::entity::Entity;
 use crate::entity::filter::boxes::MAX_INTERVALS;
+use crate::entity::filter::intervals::KeyBounds;
 use crate::entity::filter::naive::passes;
-use crate::entity::filter::{Explain, Filter, KeyBounds, KeyBox, Plan};
+use crate::entity::filter::{Explain, Filter, KeyBox, Plan};
 use crate::version::Version;
 
 fn explain(text: &str) -> Explain {
@@ -250,14 +251,6 @@ fn bounds_of_the_query_narrow_the_boxes() {
     let empty = (Bound::Included(b"b".to_vec()), Bound::Excluded(b"a".to_vec()));
     assert_eq!(filter.explain_within(&empty, &all).plan(), Plan::Nothing);
     assert_eq!(Filter::everything().explain_within(&all, &all).plan(), Plan::TableScan);
-}
-
-/// Where a page goes on.
-#[test]
-fn boxes_are_found_from_a_key_on() {
-    let explain = explain("PartitionKey eq 'b' or PartitionKey eq 'd' or PartitionKey gt 'x'");
-    let from = |key: &str| explain.boxes().iter_from(key.as_bytes()).len();
-    assert_eq!(["", "b", "b\0", "c", "d", "e", "x", "y"].map(from), [3, 3, 2, 2, 2, 1, 1, 1]);
 }
 
 /// Clients build lists of 10,000: all of them are looked up.

@@ -1,0 +1,102 @@
+//! [`EntityPage`]: the entities that a query returns at a time.
+//!
+//! Invariant: every row of the page was seen to be an entity when it was read.
+
+use std::sync::Arc;
+
+use crate::entity::{Entity, EntityRef, NotAnEntity, RowError};
+use crate::error::{Error, Result};
+use crate::read::{RowRef, StopReason};
+use crate::table::page::{Continuation, Page};
+use crate::version::Version;
+
+use super::view::not_an_entity;
+
+/// Entities of one query in key order, as they are stored, in one buffer.
+#[derive(Debug)]
+pub struct EntityPage {
+    page: Page,
+    table: Box<str>,
+    selected: Option<Arc<[String]>>,
+}
+
+/// The entity that a row is.
+pub(super) fn entity(row: RowRef<'_>) -> Result<EntityRef<'_>, RowError> {
+    EntityRef::new(row.partition_key, row.row_key, row.version, row.value)
+}
+
+impl EntityPage {
+    /// A page of entities, if all its rows are.
+    pub(super) fn new(
+        page: Page,
+        table: &str,
+        selected: Option<Arc<[String]>>,
+    ) -> Result<Self, NotAnEntity> {
+        for row in page.iter() {
+            entity(row).map_err(|e| not_an_entity(table, row.partition_key, row.row_key, e))?;
+        }
+        Ok(Self { page, table: table.into(), selected })
+    }
+
+    /// Number of entities; may be 0 though there is a continuation.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.page.len()
+    }
+
+    /// Whether the page has no entities.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.page.is_empty()
+    }
+
+    /// The entities in order, where they lie in the page.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = EntityRef<'_>> {
+        self.page.iter().map(|row| entity(row).unwrap_or_else(|_| EntityRef::empty()))
+    }
+
+    /// The entities in order, decoded.
+    ///
+    /// # Errors
+    /// [`Error::NotAnEntity`] if a property is damaged.
+    pub fn to_entities(&self) -> Result<Vec<Entity>> {
+        let decoded = self.page.iter().map(|row| {
+            entity(row).and_then(|entity| entity.to_entity()).map_err(|source| {
+                let error = not_an_entity(&self.table, row.partition_key, row.row_key, source);
+                Error::NotAnEntity(Box::new(error))
+            })
+        });
+        decoded.collect()
+    }
+
+    /// The properties that the query selected, in the order it named them; `None` if it wanted
+    /// all. One that an entity of the page does not have is null there (R-D07).
+    #[must_use]
+    pub fn selected(&self) -> Option<&[String]> {
+        self.selected.as_deref()
+    }
+
+    /// Where the query goes on; `None` if there is no more, or no more is wanted.
+    #[must_use]
+    pub fn continuation(&self) -> Option<&Continuation> {
+        self.page.continuation()
+    }
+
+    /// Why the page ended.
+    #[must_use]
+    pub fn stop_reason(&self) -> StopReason {
+        self.page.stop_reason()
+    }
+
+    /// Number of entries that were looked at, deleted and filtered ones included.
+    #[must_use]
+    pub fn examined(&self) -> u64 {
+        self.page.examined()
+    }
+
+    /// The version of the database that every entity of the page was read at (R-E11).
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.page.version()
+    }
+}
