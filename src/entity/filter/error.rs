@@ -5,6 +5,8 @@ use std::fmt;
 
 /// Why a text is not a filter: what was expected where, and what stands there (R-D06).
 ///
+/// The service names the position behind what it found, from 0: `column - 1 + length`.
+///
 /// ```
 /// use tablestone::{Filter, FilterErrorKind};
 ///

@@ -294,6 +294,13 @@ fn r_d06_errors_point_to_their_column() {
     }
 }
 
+/// Protocol 6: `Syntax error at position 7 in 'aaa bbb ccc'.`
+#[test]
+fn the_services_position_is_behind_what_was_found() {
+    let error = refused("aaa bbb ccc");
+    assert_eq!(error.column - 1 + error.length, 7);
+}
+
 #[test]
 fn an_error_repeats_a_long_text_in_part() {
     let error = refused(&format!("A eq {}!", "9".repeat(1000)));
