@@ -153,7 +153,7 @@ pub struct NotAnEntity {
 }
 
 /// A text that is not what it should be: a [`DateTime`](crate::DateTime),
-/// [`Guid`](crate::Guid) or [`ETag`](crate::ETag).
+/// [`Guid`](crate::Guid), [`ETag`](crate::ETag) or [`Continuation`](crate::Continuation).
 ///
 /// ```
 /// use tablestone::Guid;
@@ -175,7 +175,7 @@ enum Place {
 }
 
 impl ParseError {
-    pub(super) fn new(
+    pub(crate) fn new(
         what: &'static str,
         text: &str,
         column: usize,

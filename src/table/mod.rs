@@ -6,6 +6,7 @@
 
 mod batch;
 mod catalog;
+mod continuation;
 mod database;
 mod import;
 mod page;
@@ -19,9 +20,10 @@ mod view;
 
 pub use batch::Batch;
 pub use catalog::TableList;
+pub use continuation::Continuation;
 pub use database::Database;
 pub use import::ImportReport;
-pub use page::{Continuation, Page, Row};
+pub use page::{Page, Row};
 pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};

@@ -1,5 +1,6 @@
-//! [`Page`]: what a query returns at a time, and [`Continuation`], where the next one begins.
+//! [`Page`]: what a query returns at a time.
 
+use super::continuation::Continuation;
 use crate::read::{PageData, RowRef, StopReason};
 use crate::version::Version;
 
@@ -13,46 +14,6 @@ pub struct Row {
     pub value: Vec<u8>,
 }
 
-/// Where a query goes on: the first key that was not examined (R-E12).
-///
-/// It is plain data. It stays valid when the database is restarted or compacted and when the row
-/// it names is deleted (R-E13): the query goes on at the next row there is.
-///
-/// ```
-/// use tablestone::Continuation;
-/// let next = Continuation::new("partition", "row");
-/// assert_eq!(next.partition_key(), b"partition");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Continuation {
-    partition_key: Vec<u8>,
-    row_key: Vec<u8>,
-}
-
-impl Continuation {
-    /// A continuation at these keys, inclusive.
-    #[must_use]
-    pub fn new(partition_key: impl Into<Vec<u8>>, row_key: impl Into<Vec<u8>>) -> Self {
-        Self { partition_key: partition_key.into(), row_key: row_key.into() }
-    }
-
-    /// The next PartitionKey.
-    #[must_use]
-    pub fn partition_key(&self) -> &[u8] {
-        &self.partition_key
-    }
-
-    /// The next RowKey.
-    #[must_use]
-    pub fn row_key(&self) -> &[u8] {
-        &self.row_key
-    }
-
-    pub(super) fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
-        (self.partition_key, self.row_key)
-    }
-}
-
 /// Entities of one query in key order, held in one buffer.
 #[derive(Debug)]
 pub struct Page {
@@ -63,10 +24,8 @@ pub struct Page {
 
 impl Page {
     pub(super) fn new(mut data: PageData, version: Version) -> Self {
-        let continuation = data
-            .next
-            .take()
-            .map(|(partition_key, row_key)| Continuation { partition_key, row_key });
+        let next = data.next.take();
+        let continuation = next.map(|(pk, rk)| Continuation::new(pk, rk));
         Self { data, continuation, version }
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
-use super::page::{Continuation, Page};
+use super::continuation::Continuation;
+use super::page::Page;
 use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::entity::{Entity, EntityRef, NotAnEntity, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, StopReason};
-use crate::table::page::{Continuation, Page};
+use crate::table::continuation::Continuation;
+use crate::table::page::Page;
 use crate::version::Version;
 
 use super::view::not_an_entity;

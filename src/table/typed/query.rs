@@ -17,7 +17,7 @@ use crate::entity::filter::{CompiledFilter, StoredRow};
 use crate::entity::{Entity, Explain, Filter, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
-use crate::table::page::Continuation;
+use crate::table::continuation::Continuation;
 use crate::table::query::Query;
 
 /// A query over the entities of one table.
