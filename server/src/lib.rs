@@ -21,4 +21,5 @@ pub mod config;
 pub mod error;
 pub mod headers;
 pub mod net;
+pub mod telemetry;
 pub mod wire;

@@ -6,7 +6,6 @@
 
 mod grant;
 mod key;
-mod policy;
 mod sas;
 mod shared_key;
 
@@ -18,11 +17,11 @@ use http::{HeaderMap, Method, header};
 
 pub use grant::{Grant, KeyRange, Operation};
 pub use key::{InvalidKey, SigningKey};
-pub use policy::AccessPolicy;
 
 use crate::address::{Address, Parameter, QueryString};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::text;
+use crate::wire::xml::SignedIdentifier;
 
 /// How old, or how far ahead, a signed request may be, as the service has it.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(15 * 60);
@@ -85,7 +84,7 @@ impl Signed<'_> {
     /// [`ErrorCode::InvalidAuthenticationInfo`]: it is out of form.
     /// [`ErrorCode::AuthorizationSourceIPMismatch`], [`ErrorCode::AuthorizationProtocolMismatch`],
     /// [`ErrorCode::AuthorizationServiceMismatch`]: it does not hold for such requests.
-    pub fn authenticate<P: AsRef<[AccessPolicy]>>(
+    pub fn authenticate<P: AsRef<[SignedIdentifier]>>(
         &self,
         account: &Account,
         policies: impl FnOnce(&str) -> Option<P>,

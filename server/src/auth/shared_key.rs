@@ -47,12 +47,6 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Fuzzing's way in.
-#[cfg(fuzzing)]
-pub(crate) fn fuzz_authorization(value: &str) {
-    let _ = Authorization::parse(value);
-}
-
 pub(super) fn authenticate(
     request: &Signed<'_>,
     account: &Account,
@@ -124,7 +118,8 @@ mod tests {
 
     use super::*;
     use crate::address::{Address, QueryString};
-    use crate::auth::{AccessPolicy, SigningKey};
+    use crate::auth::SigningKey;
+    use crate::wire::xml::SignedIdentifier;
 
     const DATE: &str = "Thu, 03 Sep 2020 18:50:45 GMT";
     /// The emulator's published key.
@@ -186,7 +181,7 @@ mod tests {
                 secure: false,
                 now,
             };
-            let policies = |_: &str| None::<Vec<AccessPolicy>>;
+            let policies = |_: &str| None::<Vec<SignedIdentifier>>;
             request.authenticate(&account, policies).map_err(|error| error.code())
         }
 

@@ -8,12 +8,13 @@ use std::net::IpAddr;
 
 use tablestone::DateTime;
 
-use super::{AccessPolicy, Account, Grant, Signed, refused};
+use super::{Account, Grant, Signed, refused};
 use crate::address::Parameter;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::ApiVersion;
+use crate::wire::xml::SignedIdentifier;
 
-pub(super) fn authenticate<P: AsRef<[AccessPolicy]>>(
+pub(super) fn authenticate<P: AsRef<[SignedIdentifier]>>(
     request: &Signed<'_>,
     account: &Account,
     policies: impl FnOnce(&str) -> Option<P>,

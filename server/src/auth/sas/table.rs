@@ -6,11 +6,12 @@ use tablestone::DateTime;
 use super::{Fields, failed};
 use crate::address::Parameter;
 use crate::auth::key::Signer;
-use crate::auth::{AccessPolicy, Account, Grant, KeyRange};
+use crate::auth::{Account, Grant, KeyRange};
 use crate::error::ServiceError;
 use crate::headers::ApiVersion;
+use crate::wire::xml::SignedIdentifier;
 
-pub(super) fn authenticate<P: AsRef<[AccessPolicy]>>(
+pub(super) fn authenticate<P: AsRef<[SignedIdentifier]>>(
     fields: &Fields<'_>,
     account: &Account,
     policies: impl FnOnce(&str) -> Option<P>,
@@ -60,28 +61,29 @@ struct Terms {
 impl Terms {
     /// The terms in the signature, together with those of the policy it names. No term may be in
     /// both, and expiry and permissions must be in one of them.
-    fn of<P: AsRef<[AccessPolicy]>>(
+    fn of<P: AsRef<[SignedIdentifier]>>(
         fields: &Fields<'_>,
         table: &str,
         policies: impl FnOnce(&str) -> Option<P>,
     ) -> Result<Self, ServiceError> {
-        let policy = match fields.given(Parameter::SignedIdentifier) {
-            None => AccessPolicy::default(),
+        let stored = match fields.given(Parameter::SignedIdentifier) {
+            None => None,
             Some(id) => {
                 let policies = policies(table);
                 let mut policies = policies.iter().flat_map(AsRef::as_ref);
-                policies
-                    .find(|policy| policy.id == id)
-                    .cloned()
-                    .ok_or_else(|| failed(&format_args!("table {table} has no policy {id:?}")))?
+                let policy = policies.find(|policy| policy.id == id).cloned();
+                let missing = || failed(&format_args!("table {table} has no policy {id:?}"));
+                Some(policy.ok_or_else(missing)?)
             }
         };
-        let start =
-            one(Parameter::SignedStart, fields.time(Parameter::SignedStart)?, policy.start)?;
-        let expiry =
-            one(Parameter::SignedExpiry, fields.time(Parameter::SignedExpiry)?, policy.expiry)?;
-        let letters = fields.given(Parameter::SignedPermissions).map(str::to_owned);
-        let letters = one(Parameter::SignedPermissions, letters, policy.permissions)?;
+        let (start, expiry, letters) = match stored {
+            Some(policy) => (policy.start, policy.expiry, policy.permission),
+            None => (None, None, None),
+        };
+        let start = one(Parameter::SignedStart, fields.time(Parameter::SignedStart)?, start)?;
+        let expiry = one(Parameter::SignedExpiry, fields.time(Parameter::SignedExpiry)?, expiry)?;
+        let signed = fields.given(Parameter::SignedPermissions).map(str::to_owned);
+        let letters = one(Parameter::SignedPermissions, signed, letters)?;
         Ok(Self {
             start,
             expiry: expiry.ok_or_else(|| failed(&"the signature has no expiry"))?,

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method};
 use super::*;
 use crate::address::{Address, QueryString};
 use crate::auth::{KeyRange, SigningKey};
+use crate::wire::xml::SignedIdentifier;
 
 /// The key of the JavaScript SDK's tests is `keySecret`, of which JavaScript decodes these letters.
 const KEY: &str = "keySecre";
@@ -19,7 +20,7 @@ struct Request {
     now: &'static str,
     peer: &'static str,
     secure: bool,
-    policies: Vec<AccessPolicy>,
+    policies: Vec<SignedIdentifier>,
 }
 
 impl Default for Request {
@@ -162,26 +163,26 @@ fn r_s08_account_signatures_as_the_javascript_sdk_makes_them() {
 fn r_s08_a_stored_policy_completes_a_signature() {
     let query = "sv=2019-02-02&si=MyAccessPolicy&sig=bXpQx%2FOSDR8oGiqi1QJekrwS5MBf%2Bdi6x%2FClf9QVKgg%3D&tn=testTable";
     let expiry = "2021-12-13".parse().ok();
-    let policy = AccessPolicy {
+    let policy = SignedIdentifier {
         id: "MyAccessPolicy".into(),
         start: "2021-12-12".parse().ok(),
         expiry,
-        permissions: Some("ra".into()),
+        permission: Some("ra".into()),
     };
-    let with = |policies: &[AccessPolicy]| {
+    let with = |policies: &[SignedIdentifier]| {
         Request { policies: policies.to_vec(), ..Request::default() }.authenticate(query)
     };
     assert_eq!(with(std::slice::from_ref(&policy)), table("ra", KeyRange::default()));
     // Taking the policy back, or a part of it, takes the signature back.
     assert_eq!(with(&[]), FAILED);
-    assert_eq!(with(&[AccessPolicy { expiry: None, ..policy.clone() }]), FAILED);
-    assert_eq!(with(&[AccessPolicy { permissions: None, ..policy.clone() }]), FAILED);
-    assert_eq!(with(&[AccessPolicy { start: expiry, ..policy.clone() }]), FAILED);
-    assert_eq!(with(&[AccessPolicy { id: "myaccesspolicy".into(), ..policy.clone() }]), FAILED);
+    assert_eq!(with(&[SignedIdentifier { expiry: None, ..policy.clone() }]), FAILED);
+    assert_eq!(with(&[SignedIdentifier { permission: None, ..policy.clone() }]), FAILED);
+    assert_eq!(with(&[SignedIdentifier { start: expiry, ..policy.clone() }]), FAILED);
+    assert_eq!(with(&[SignedIdentifier { id: "myaccesspolicy".into(), ..policy.clone() }]), FAILED);
 
     // A policy in part: the rest is in the signature, and nothing is in both.
-    let only = AccessPolicy { id: "p".into(), permissions: Some("r".into()), ..policy };
-    let only = AccessPolicy { start: None, expiry: None, ..only };
+    let only = SignedIdentifier { id: "p".into(), permission: Some("r".into()), ..policy };
+    let only = SignedIdentifier { start: None, expiry: None, ..only };
     let request = Request { policies: vec![only], ..Request::default() };
     let later = ("se", "2021-12-13");
     assert_eq!(request.table(&[("si", "p"), later]), table("r", KeyRange::default()));

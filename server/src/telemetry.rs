@@ -1,0 +1,328 @@
+//! What operators see: counters and latencies by operation, the engine's figures, the access log.
+//!
+//! Handles to all metrics are made once; without an admin port they are handles to nothing.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use metrics::{Counter, Gauge, Histogram, with_local_recorder};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tablestone::Stats;
+
+use crate::error::ErrorCode;
+
+/// Upper ends of the latencies' buckets in seconds.
+const BUCKETS: [f64; 15] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    30.0,
+];
+
+macro_rules! actions {
+    ($($name:ident)*) => {
+        /// What a request does, by the name that the protocol has for it.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the operations of the protocol, by their names")]
+        pub enum Action {
+            /// It is not known, or there is no such operation.
+            #[default]
+            Unknown,
+            $($name,)*
+        }
+
+        impl Action {
+            const ALL: &'static [Self] = &[Self::Unknown, $(Self::$name,)*];
+
+            const fn name(self) -> &'static str {
+                match self {
+                    Self::Unknown => "Unknown",
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    QueryTables GetTable CreateTable DeleteTable GetTableAcl SetTableAcl
+    GetServiceProperties SetServiceProperties GetServiceStats Preflight
+    QueryEntities GetEntity InsertEntity UpdateEntity MergeEntity
+    InsertOrReplaceEntity InsertOrMergeEntity DeleteEntity EntityGroupTransaction
+}
+
+/// One finished request.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished<'a> {
+    /// What it did.
+    pub action: Action,
+    /// Its answer's status.
+    pub status: StatusCode,
+    /// Why it failed, if it did.
+    pub error: Option<ErrorCode>,
+    /// From its head to its answer.
+    pub took: Duration,
+    /// The method as it was sent.
+    pub method: &'a str,
+    /// The path as it was sent; the query string may hold a signature and is not told.
+    pub path: &'a str,
+    /// Bytes of the answer's body.
+    pub bytes: u64,
+    /// The server's id of the request.
+    pub id: crate::headers::RequestId,
+    /// The client's.
+    pub client_id: Option<&'a str>,
+    /// Where it came from.
+    pub peer: Option<std::net::IpAddr>,
+}
+
+/// Where requests are counted.
+pub struct Telemetry {
+    actions: Vec<ActionMetrics>,
+    errors: Vec<Counter>,
+    in_flight: Gauge,
+    bytes: Counter,
+    access_log: bool,
+    exporter: Option<Exporter>,
+}
+
+struct ActionMetrics {
+    /// Of answers by the hundreds of their status, from 200.
+    answers: [Counter; 4],
+    seconds: Histogram,
+}
+
+struct Exporter {
+    handle: PrometheusHandle,
+    engine: Vec<(Gauge, ReadFigure)>,
+}
+
+impl Telemetry {
+    /// Counts nothing; `access_log` says whether each request is logged.
+    #[must_use]
+    pub fn off(access_log: bool) -> Self {
+        let answers = || std::array::from_fn(|_| Counter::noop());
+        let metrics = || ActionMetrics { answers: answers(), seconds: Histogram::noop() };
+        Self {
+            actions: Action::ALL.iter().map(|_| metrics()).collect(),
+            errors: ErrorCode::ALL.iter().map(|_| Counter::noop()).collect(),
+            in_flight: Gauge::noop(),
+            bytes: Counter::noop(),
+            access_log,
+            exporter: None,
+        }
+    }
+
+    /// Counts everything.
+    #[must_use]
+    pub fn on(access_log: bool) -> Self {
+        let builder = PrometheusBuilder::new();
+        // Fails for no buckets alone.
+        let Ok(builder) = builder.set_buckets(&BUCKETS) else { return Self::off(access_log) };
+        let recorder = builder.build_recorder();
+        with_local_recorder(&recorder, || {
+            describe();
+            let metrics = |action: &Action| {
+                let name = action.name();
+                let answers = ["2xx", "3xx", "4xx", "5xx"].map(
+                    |status| metrics::counter!(REQUESTS, "operation" => name, "status" => status),
+                );
+                let seconds = metrics::histogram!(SECONDS, "operation" => name);
+                ActionMetrics { answers, seconds }
+            };
+            let error = |code: &ErrorCode| metrics::counter!(ERRORS, "code" => code.as_str());
+            let engine = ENGINE.iter().map(|(name, _, read)| (metrics::gauge!(*name), *read));
+            Self {
+                actions: Action::ALL.iter().map(metrics).collect(),
+                errors: ErrorCode::ALL.iter().map(error).collect(),
+                in_flight: metrics::gauge!(IN_FLIGHT),
+                bytes: metrics::counter!(BYTES),
+                access_log,
+                exporter: Some(Exporter { handle: recorder.handle(), engine: engine.collect() }),
+            }
+        })
+    }
+
+    /// Notes that a request came; the guard that it went.
+    pub fn began(&self) -> impl Drop + use<> {
+        self.in_flight.increment(1);
+        InFlight(self.in_flight.clone())
+    }
+
+    /// Notes how a request ended.
+    pub fn finished(&self, finished: &Finished<'_>) {
+        if self.exporter.is_some() {
+            self.count(finished);
+        }
+        if self.access_log {
+            tracing::info!(
+                target: "tablestone_server::access",
+                request_id = %finished.id,
+                client_request_id = finished.client_id,
+                peer = finished.peer.map(tracing::field::display),
+                method = finished.method,
+                path = finished.path,
+                operation = finished.action.name(),
+                status = finished.status.as_u16(),
+                error = finished.error.map(ErrorCode::as_str),
+                bytes = finished.bytes,
+                micros = u64::try_from(finished.took.as_micros()).unwrap_or(u64::MAX),
+            );
+        }
+    }
+
+    fn count(&self, finished: &Finished<'_>) {
+        let class = usize::from(finished.status.as_u16() / 100).saturating_sub(2);
+        if let Some(metrics) = self.actions.get(finished.action as usize) {
+            if let Some(counter) = metrics.answers.get(class) {
+                counter.increment(1);
+            }
+            metrics.seconds.record(finished.took);
+        }
+        if let Some(error) = finished.error.and_then(|code| self.errors.get(code as usize)) {
+            error.increment(1);
+        }
+        self.bytes.increment(finished.bytes);
+    }
+
+    /// Everything in Prometheus' text form.
+    #[must_use]
+    pub fn render(&self, stats: &Stats) -> String {
+        let Some(exporter) = &self.exporter else {
+            return String::new();
+        };
+        for (gauge, read) in &exporter.engine {
+            gauge.set(read(stats));
+        }
+        exporter.handle.render()
+    }
+
+    /// Sums up what was recorded; to be called every few seconds, lest it grow.
+    pub fn sum_up(&self) {
+        if let Some(exporter) = &self.exporter {
+            exporter.handle.run_upkeep();
+        }
+    }
+}
+
+struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1);
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let on = self.exporter.is_some();
+        f.debug_struct("Telemetry").field("on", &on).field("access_log", &self.access_log).finish()
+    }
+}
+
+const REQUESTS: &str = "tablestone_requests_total";
+const SECONDS: &str = "tablestone_request_seconds";
+const ERRORS: &str = "tablestone_errors_total";
+const IN_FLIGHT: &str = "tablestone_requests_in_flight";
+const BYTES: &str = "tablestone_answer_bytes_total";
+
+/// Figures of the engine: name, what it is, how it is read. Counters are gauges to the exporter
+/// because they are read, not counted here.
+type EngineFigure = (&'static str, &'static str, ReadFigure);
+type ReadFigure = fn(&Stats) -> f64;
+
+const ENGINE: [EngineFigure; 17] = [
+    ("tablestone_engine_commits_total", "Commits", |s| s.commits as f64),
+    ("tablestone_engine_commit_groups_total", "Groups of commits", |s| s.commit_groups as f64),
+    ("tablestone_engine_syncs_total", "Syncs of the log", |s| s.syncs as f64),
+    ("tablestone_engine_log_bytes_total", "Bytes written to the log", |s| s.log_bytes as f64),
+    ("tablestone_engine_file_bytes", "Bytes of table files", |s| s.file_bytes() as f64),
+    ("tablestone_engine_files", "Table files", |s| {
+        s.levels.iter().map(|level| level.files).sum::<u64>() as f64
+    }),
+    ("tablestone_engine_entries", "Entries in table files", |s| {
+        s.levels.iter().map(|level| level.entries).sum::<u64>() as f64
+    }),
+    ("tablestone_engine_memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes as f64),
+    ("tablestone_engine_compaction_debt_bytes", "Bytes to be rewritten", |s| {
+        s.compaction_debt_bytes as f64
+    }),
+    ("tablestone_engine_flush_bytes_total", "Bytes written by flushes", |s| s.flush_bytes as f64),
+    ("tablestone_engine_compaction_bytes_total", "Bytes written by compactions", |s| {
+        s.compaction_written_bytes as f64
+    }),
+    ("tablestone_engine_cache_hits_total", "Blocks found in the cache", |s| s.cache_hits as f64),
+    ("tablestone_engine_cache_misses_total", "Blocks not found there", |s| s.cache_misses as f64),
+    ("tablestone_engine_cache_bytes", "Bytes of the cache", |s| s.cache_bytes as f64),
+    ("tablestone_engine_stalls_total", "Writes that had to wait", |s| s.stalls as f64),
+    ("tablestone_engine_background_failures_total", "Failed flushes and compactions", |s| {
+        s.background_failures as f64
+    }),
+    ("tablestone_engine_read_only", "1 if the log failed, and only reads go on", |s| {
+        f64::from(u8::from(s.poisoned.is_some()))
+    }),
+];
+
+fn describe() {
+    metrics::describe_counter!(REQUESTS, "Requests by operation and status");
+    metrics::describe_histogram!(SECONDS, "Time from a request's head to its answer");
+    metrics::describe_counter!(ERRORS, "Refused requests by code");
+    metrics::describe_gauge!(IN_FLIGHT, "Requests that are being answered");
+    metrics::describe_counter!(BYTES, "Bytes of answers' bodies");
+    for (name, what, _) in ENGINE {
+        metrics::describe_gauge!(name, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::RequestId;
+
+    fn finished(action: Action, status: u16, error: Option<ErrorCode>) -> Finished<'static> {
+        Finished {
+            action,
+            status: StatusCode::from_u16(status).unwrap(),
+            error,
+            took: Duration::from_micros(300),
+            method: "GET",
+            path: "/",
+            bytes: 10,
+            id: RequestId::new(),
+            client_id: None,
+            peer: None,
+        }
+    }
+
+    #[test]
+    fn requests_are_counted_by_operation_and_status() {
+        let telemetry = Telemetry::on(false);
+        let guard = telemetry.began();
+        telemetry.finished(&finished(Action::GetEntity, 200, None));
+        telemetry.finished(&finished(Action::GetEntity, 404, Some(ErrorCode::ResourceNotFound)));
+        let text = telemetry.render(&Stats::default());
+        for line in [
+            "tablestone_requests_total{operation=\"GetEntity\",status=\"2xx\"} 1",
+            "tablestone_requests_total{operation=\"GetEntity\",status=\"4xx\"} 1",
+            "tablestone_errors_total{code=\"ResourceNotFound\"} 1",
+            "tablestone_errors_total{code=\"InvalidInput\"} 0",
+            "tablestone_request_seconds_bucket{operation=\"GetEntity\",le=\"0.00025\"} 0",
+            "tablestone_request_seconds_bucket{operation=\"GetEntity\",le=\"0.0005\"} 2",
+            "tablestone_requests_in_flight 1",
+            "tablestone_answer_bytes_total 20",
+            "tablestone_engine_read_only 0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
+        }
+        drop(guard);
+        telemetry.sum_up();
+        let text = telemetry.render(&Stats::default());
+        assert!(text.contains("tablestone_requests_in_flight 0"));
+        assert!(text.contains("le=\"0.0005\"} 2"), "summing up loses nothing");
+    }
+
+    #[test]
+    fn without_an_admin_port_nothing_is_counted() {
+        let telemetry = Telemetry::off(false);
+        telemetry.finished(&finished(Action::Preflight, 200, None));
+        assert_eq!(telemetry.render(&Stats::default()), "");
+    }
+}
