@@ -149,6 +149,26 @@ where
     Ok((body, share))
 }
 
+/// Reads what is left of the body of a request that was refused, up to four times the limit, and
+/// forgets it: a client that is still sending would not hear the answer. One that asked before it
+/// sends has not begun.
+pub async fn discard<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits: BodyLimits) {
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let mut body = std::pin::pin!(body);
+    let mut left = limits.bytes.saturating_mul(4);
+    while !body.is_end_stream() {
+        let Ok(Some(Ok(frame))) = tokio::time::timeout(limits.stall, body.frame()).await else {
+            return;
+        };
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(rest) => left = rest,
+            None => return,
+        }
+    }
+}
+
 /// The body of an answer: bytes that are all there, and their share of the budget.
 #[derive(Debug, Default)]
 pub struct AnswerBody {
@@ -294,6 +314,24 @@ mod tests {
         assert!(budget.take(60_000).is_err() && budget.take(30_000).is_ok());
         drop(first);
         assert!(read_all(&stated(60_000), body(), &budget).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_of_a_refused_body_is_read() {
+        static PIECE: [u8; 150_000] = [0; 150_000];
+        let none = HeaderMap::new();
+        let mut small = std::pin::pin!(pieces(vec![&PIECE, &PIECE]));
+        discard(&none, small.as_mut(), LIMITS).await;
+        assert!(small.frame().await.is_none());
+        let mut large = std::pin::pin!(pieces(vec![&PIECE, &PIECE, &PIECE, &PIECE]));
+        discard(&none, large.as_mut(), LIMITS).await;
+        assert!(large.frame().await.is_some(), "not all of it");
+        discard(&none, StreamBody::new(Never), LIMITS).await;
+        let mut asks = HeaderMap::new();
+        asks.insert(header::EXPECT, header::HeaderValue::from_static("100-continue"));
+        let mut unasked = std::pin::pin!(pieces(vec![&PIECE]));
+        discard(&asks, unasked.as_mut(), LIMITS).await;
+        assert!(unasked.frame().await.is_some());
     }
 
     #[tokio::test]

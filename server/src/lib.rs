@@ -21,5 +21,6 @@ pub mod config;
 pub mod error;
 pub mod headers;
 pub mod net;
+pub mod service;
 pub mod telemetry;
 pub mod wire;

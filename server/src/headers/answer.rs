@@ -3,6 +3,8 @@
 use http::{HeaderMap, HeaderValue, header};
 use uuid::Uuid;
 
+use super::ApiVersion;
+
 /// Names of headers that HTTP does not know.
 pub mod names {
     use http::HeaderName;
@@ -91,6 +93,12 @@ impl Common {
     #[must_use]
     pub fn client_id(&self) -> Option<&str> {
         self.client_id.as_ref()?.to_str().ok()
+    }
+
+    /// The version that the request states, if it is one.
+    #[must_use]
+    pub fn version(&self) -> Option<ApiVersion> {
+        ApiVersion::parse(self.version.as_ref()?.to_str().ok()?)
     }
 
     /// The headers of an answer, but for those of its operation.

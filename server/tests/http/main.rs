@@ -1,4 +1,11 @@
 //! Raw HTTP against a server in this process: what SDKs never send, and what they rely on.
 
+mod access;
 mod connections;
+mod cross_origin;
+mod entities;
+mod errors;
+mod headers;
 mod support;
+mod tables;
+mod writes;

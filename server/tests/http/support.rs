@@ -1,8 +1,18 @@
-//! A client that sends exactly what a test says.
+//! A server in this process, and a client that sends exactly what a test says.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
 
+use serde_json::Value;
+use tablestone::{Database, Durability, Options};
+use tablestone_server::auth::{Account, SigningKey};
+use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
+use tablestone_server::net::{Listener, Shutdown};
+use tablestone_server::service::TableService;
+use tablestone_server::telemetry::Telemetry;
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,6 +27,25 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a body of text")
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of an error, in the header and in the body alike.
+    pub(crate) fn code(&self) -> &str {
+        let code = self.header("x-ms-error-code").unwrap_or_else(|| panic!("no error: {self:?}"));
+        assert!(
+            self.text().contains(&format!("\"{code}\""))
+                || self.text().contains(&format!(">{code}<"))
+        );
+        code
+    }
+
+    /// Status, and code of the error.
+    pub(crate) fn failure(&self) -> (u16, &str) {
+        (self.status, self.code())
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -91,4 +120,192 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// A second account beside the emulator's.
+pub(crate) const SECOND_ACCOUNT: &str = "second";
+pub(crate) const SECOND_KEY: &str = "c2Vjb25k";
+
+/// A service on a database of its own.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) service: Arc<TableService>,
+    shutdown: Shutdown,
+    directory: TempDir,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    pub(crate) async fn with(limits: Limits) -> Self {
+        Self::open(tempfile::tempdir().expect("a directory"), limits).await
+    }
+
+    async fn open(directory: TempDir, limits: Limits) -> Self {
+        let options = Options::default().durability(Durability::Os).memory_budget(8 << 20);
+        let database = Database::open(directory.path(), options).expect("a database");
+        let account =
+            |name: &str, key| Account::new(name, vec![SigningKey::parse(key).expect("a key")]);
+        let accounts = vec![
+            account(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY),
+            account(SECOND_ACCOUNT, SECOND_KEY),
+        ];
+        let service = TableService::open(database, accounts, limits, Telemetry::off(false));
+        let service = Arc::new(service.await.expect("a service"));
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::bind(any, None, limits.connection).await.expect("a port");
+        let (address, shutdown) = (listener.local_addr().expect("an address"), Shutdown::new());
+        tokio::spawn(listener.run(Arc::clone(&service), &shutdown));
+        Self { address, service, shutdown, directory }
+    }
+
+    /// Stops and starts again on the same data.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { service, shutdown, directory, .. } = self;
+        shutdown.begin();
+        while Arc::strong_count(&service) > 1 {
+            tokio::task::yield_now().await;
+        }
+        service.database().clone().close().expect("a clean end");
+        drop(service);
+        Self::open(directory, Limits::default()).await
+    }
+
+    /// A client whose requests are signed by the emulator's account.
+    pub(crate) async fn client(&self) -> Signing {
+        Signing::new(Client::connect(self.address).await, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)
+    }
+
+    pub(crate) async fn client_of(&self, account: &'static str, key: &str) -> Signing {
+        Signing::new(Client::connect(self.address).await, account, key)
+    }
+
+    /// A client with a table called `people`.
+    pub(crate) async fn with_people(&self) -> Signing {
+        let mut client = self.client().await;
+        let created = client.post("/Tables", r#"{"TableName":"people"}"#).await;
+        assert_eq!(created.status, 201, "{created:?}");
+        client
+    }
+}
+
+/// A client that signs.
+pub(crate) struct Signing {
+    client: Client,
+    account: &'static str,
+    key: SigningKey,
+}
+
+/// Headers that every SDK sends.
+const USUAL: [(&str, &str); 4] = [
+    ("Accept", "application/json;odata=minimalmetadata"),
+    ("Content-Type", "application/json"),
+    ("x-ms-version", "2019-02-02"),
+    ("DataServiceVersion", "3.0"),
+];
+
+impl Signing {
+    fn new(client: Client, account: &'static str, key: &str) -> Self {
+        Self { client, account, key: SigningKey::parse(key).expect("a key") }
+    }
+
+    /// Sends a request, signed, to a path of the account; headers are set in place of the usual ones.
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsRef<[u8]>,
+    ) -> Answer {
+        let path = format!("/{}{path}", self.account);
+        self.send_to("localhost", method, &path, headers, body.as_ref()).await
+    }
+
+    pub(crate) async fn send_to(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let (bare, query) = path.split_once('?').unwrap_or((path, ""));
+        let comp = query.split('&').find_map(|pair| pair.strip_prefix("comp="));
+        let signature = self.key.sign(|signer| {
+            signer.line(&date).push("/").push(self.account).push(bare);
+            if let Some(comp) = comp {
+                signer.push("?comp=").push(comp);
+            }
+        });
+        let authorization = format!("SharedKeyLite {}:{signature}", self.account);
+        let mut all = vec![("x-ms-date", &*date), ("Authorization", &authorization)];
+        all.extend(USUAL.iter().filter(|(usual, _)| {
+            !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(usual))
+        }));
+        // An empty value takes a usual header out.
+        all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
+        self.client.request(host, method, path, &all, body).await
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send("GET", path, &[], "").await
+    }
+
+    /// Sends a signed request's head alone.
+    pub(crate) async fn promise(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let path = format!("/{}{path}", self.account);
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let signature = self.key.sign(|signer| {
+            signer.line(&date).push("/").push(self.account).push(&path);
+        });
+        let account = self.account;
+        let mut head =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nx-ms-date: {date}\r\n");
+        head += &format!("Authorization: SharedKeyLite {account}:{signature}\r\n");
+        for (name, value) in USUAL.iter().chain(headers) {
+            head += &format!("{name}: {value}\r\n");
+        }
+        self.client.send(head + "\r\n").await;
+        self.client.answer().await.expect("an answer")
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Answer {
+        self.send("POST", path, &[], body).await
+    }
+
+    pub(crate) async fn delete(&mut self, path: &str) -> Answer {
+        self.send("DELETE", path, &[("If-Match", "*")], "").await
+    }
+
+    /// Without a signature.
+    pub(crate) fn unsigned(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    pub(crate) async fn request(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        request += &format!("Content-Length: {}\r\n\r\n", body.len());
+        self.send([request.as_bytes(), body].concat()).await;
+        self.answer().await.expect("an answer")
+    }
 }

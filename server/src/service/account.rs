@@ -1,0 +1,93 @@
+//! [`AccountState`]: an account with its tables and settings, in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
+
+use super::catalog::TableState;
+use crate::auth::Account;
+use crate::wire::xml::{ServiceProperties, SignedIdentifier};
+
+/// Longest name of a table in bytes.
+const TABLE_NAME_BYTES: usize = 63;
+
+/// All accounts by name.
+#[derive(Default)]
+pub(super) struct Accounts {
+    by_name: HashMap<Box<str>, Arc<AccountState>>,
+}
+
+impl Accounts {
+    pub(super) fn new(accounts: Vec<Account>) -> Self {
+        let states = accounts.into_iter().map(|account| {
+            let name = account.name().into();
+            (name, Arc::new(AccountState::new(account)))
+        });
+        Self { by_name: states.collect() }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<AccountState>> {
+        self.by_name.get(name)
+    }
+}
+
+/// An account as requests see it. The catalog changes it, after the database has changed.
+pub(super) struct AccountState {
+    account: Account,
+    /// By the name in lower case.
+    tables: RwLock<HashMap<Box<str>, Arc<TableState>>>,
+    properties: ArcSwap<ServiceProperties>,
+    /// Held while tables or settings change, so that memory and database change in one order.
+    pub(super) changing: tokio::sync::Mutex<()>,
+}
+
+impl AccountState {
+    fn new(account: Account) -> Self {
+        Self {
+            account,
+            tables: RwLock::default(),
+            properties: ArcSwap::default(),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.account.name()
+    }
+
+    /// A table by its name in whatever case.
+    pub(super) fn table(&self, name: &str) -> Option<Arc<TableState>> {
+        let mut lower = [0; TABLE_NAME_BYTES];
+        let lower = lower.get_mut(..name.len())?;
+        lower.copy_from_slice(name.as_bytes());
+        lower.make_ascii_lowercase();
+        self.tables.read().get(std::str::from_utf8(lower).ok()?).cloned()
+    }
+
+    pub(super) fn insert(&self, table: Arc<TableState>) {
+        self.tables.write().insert(table.name.to_ascii_lowercase().into(), table);
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Option<Arc<TableState>> {
+        self.tables.write().remove(&*name.to_ascii_lowercase())
+    }
+
+    /// A table's stored access policies.
+    pub(super) fn policies(&self, table: &str) -> Option<Vec<SignedIdentifier>> {
+        Some(self.table(table)?.policies.load().to_vec())
+    }
+
+    pub(super) fn properties(&self) -> Arc<ServiceProperties> {
+        self.properties.load_full()
+    }
+
+    pub(super) fn set_properties(&self, properties: ServiceProperties) {
+        self.properties.store(Arc::new(properties));
+    }
+}

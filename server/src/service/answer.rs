@@ -1,0 +1,113 @@
+//! [`Answer`]: status, headers of its own, and a body.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use tablestone::{DateTime, ETag, Version};
+
+use crate::body::AnswerBody;
+use crate::error::ServiceError;
+use crate::headers::{BodyFormat, Common, Metadata, error_is_json, names};
+use crate::wire::{json, xml};
+
+const NO_METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8");
+const MINIMAL_METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+const FULL_METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8");
+const JSON_ERROR: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+const ATOM_ENTRY: HeaderValue =
+    HeaderValue::from_static("application/atom+xml;type=entry;charset=utf-8");
+const ATOM_FEED: HeaderValue =
+    HeaderValue::from_static("application/atom+xml;type=feed;charset=utf-8");
+
+/// An answer, but for the headers that all have.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) body: AnswerBody,
+}
+
+/// Whether a body is of one thing or a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Single,
+    #[expect(dead_code, reason = "queries are lists")]
+    List,
+}
+
+impl Answer {
+    /// An answer without a body.
+    pub(super) fn empty(status: StatusCode) -> Self {
+        Self { status, headers: Vec::with_capacity(6), body: AnswerBody::default() }
+    }
+
+    /// An answer of JSON or Atom.
+    pub(super) fn formatted(
+        status: StatusCode,
+        format: BodyFormat,
+        shape: Shape,
+        body: AnswerBody,
+    ) -> Self {
+        let content_type = match (format, shape) {
+            (BodyFormat::Json(Metadata::None), _) => NO_METADATA,
+            (BodyFormat::Json(Metadata::Minimal), _) => MINIMAL_METADATA,
+            (BodyFormat::Json(Metadata::Full), _) => FULL_METADATA,
+            (BodyFormat::Atom, Shape::Single) => ATOM_ENTRY,
+            (BodyFormat::Atom, Shape::List) => ATOM_FEED,
+        };
+        Self { body, ..Self::empty(status) }.with(header::CONTENT_TYPE, content_type)
+    }
+
+    /// An answer of XML.
+    pub(super) fn xml(status: StatusCode, body: Vec<u8>) -> Self {
+        Self { body: body.into(), ..Self::empty(status) }.with(header::CONTENT_TYPE, XML)
+    }
+
+    /// The answer to a request that failed, in the form that the client accepts.
+    pub(super) fn error(error: &ServiceError, request: &HeaderMap, common: &Common) -> Self {
+        let code = error.code().as_str();
+        let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
+        let message = format!("{}\nRequestId:{}\nTime:{now}", error.message(), common.id);
+        let (content_type, body) = if error_is_json(request, common.version()) {
+            (JSON_ERROR, json::print_error(code, &message))
+        } else {
+            (XML, xml::print_error(code, &message))
+        };
+        Self { body: body.into(), ..Self::empty(error.code().status()) }
+            .with(header::CONTENT_TYPE, content_type)
+            .with(names::ERROR_CODE, HeaderValue::from_static(code))
+    }
+
+    /// The answer with a header more.
+    pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The answer with a header more, unless its text cannot be one, or is none.
+    pub(super) fn with_text(self, name: HeaderName, text: &str) -> Self {
+        match HeaderValue::from_str(text) {
+            Ok(value) if !text.is_empty() => self.with(name, value),
+            _ => self,
+        }
+    }
+
+    /// The answer with an entity's ETag.
+    pub(super) fn with_etag(self, version: Version) -> Self {
+        self.with_text(header::ETAG, &ETag(version).to_string())
+    }
+
+    /// The answer with the headers that all have.
+    pub(super) fn into_response(self, common: &Common) -> Response<AnswerBody> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        *headers = common.headers();
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        response
+    }
+}

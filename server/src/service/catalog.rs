@@ -1,0 +1,261 @@
+//! [`Catalog`]: what tables and settings accounts have, in a table of its own.
+//!
+//! The row of a table is what makes it exist. To create one, a table of the engine is made under a
+//! name that no other has, then the row is inserted; to delete it, the row is deleted, then the
+//! engine's table dropped, which takes constant time, so its name is free at once (R-S10). A crash in
+//! between leaves an engine's table without a row, which the next start drops. Requests see memory,
+//! which is changed when the database has been.
+//!
+//! Rows have the account for a PartitionKey; the RowKey is `table:` and the name in lower case, or
+//! `service` for the account's settings.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tablestone::{Database, Entity, EntityTable, Error, Precondition};
+use uuid::Uuid;
+
+use super::account::{AccountState, Accounts};
+use super::failure;
+use crate::auth::Account;
+use crate::error::{ErrorCode, ServiceError};
+use crate::wire::xml::{
+    ServiceProperties, SignedIdentifier, XmlError, parse_acl, parse_properties, print_acl,
+    print_properties,
+};
+
+/// The engine's table of all this. No other has a dollar sign in its name.
+const META: &str = "$meta";
+/// What the RowKey of a table's row begins with.
+const TABLE_ROW: &str = "table:";
+/// The RowKey of an account's settings.
+const SERVICE_ROW: &str = "service";
+/// A table's name in the case it was created in; what Query Tables filters by.
+const NAME: &str = "TableName";
+/// The name of the engine's table.
+const ENGINE_TABLE: &str = "EngineTable";
+/// A table's access policies, as XML.
+const ACL: &str = "Acl";
+/// An account's settings, as XML.
+const PROPERTIES: &str = "Properties";
+/// Names of engine's tables that are listed at once.
+const LIST: usize = 1_000;
+
+/// Why the service cannot run on a database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The engine cannot read or write it.
+    #[error("cannot read the catalog of tables: {0}")]
+    Engine(#[from] Error),
+    /// A row of the catalog is not as this build writes it.
+    #[error("row ({partition_key:?}, {row_key:?}) of the catalog of tables: {reason}")]
+    Row {
+        /// Its PartitionKey: the account.
+        partition_key: String,
+        /// Its RowKey.
+        row_key: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The database holds tables, and no catalog of them.
+    #[error("the database holds tables that no server made, such as {table:?}")]
+    Foreign {
+        /// One of them.
+        table: String,
+    },
+}
+
+/// A table as requests see it.
+pub(super) struct TableState {
+    /// In the case it was created in.
+    pub(super) name: Box<str>,
+    pub(super) entities: EntityTable,
+    pub(super) policies: ArcSwap<Vec<SignedIdentifier>>,
+}
+
+/// The catalog's table, and the database.
+pub(super) struct Catalog {
+    database: Database,
+    meta: EntityTable,
+}
+
+impl Catalog {
+    /// Reads the catalog into memory, and drops the tables of the engine that nothing refers to.
+    pub(super) async fn open(
+        database: Database,
+        accounts: Vec<Account>,
+    ) -> Result<(Self, Accounts), OpenError> {
+        let accounts = Accounts::new(accounts);
+        let meta = match database.table(META) {
+            Ok(meta) => meta,
+            Err(Error::TableNotFound(_)) => {
+                if let Some(table) = database.tables(None, 1)?.names.pop() {
+                    return Err(OpenError::Foreign { table });
+                }
+                database.create_table(META).await?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let catalog = Self { database, meta: meta.entities() };
+        let mut known = HashSet::from([META.to_owned()]);
+        for page in catalog.meta.bytes().query().pages() {
+            for row in page?.iter() {
+                let [account, row_key] =
+                    [row.partition_key, row.row_key].map(String::from_utf8_lossy);
+                if let Some(entity) = catalog.meta.get(&account, &row_key)? {
+                    known.extend(catalog.load(&accounts, &entity)?);
+                }
+            }
+        }
+        catalog.drop_unknown(&known).await?;
+        Ok((catalog, accounts))
+    }
+
+    /// Takes a row into memory, unless its account is not served at present; gives the name of its
+    /// engine's table.
+    fn load(&self, accounts: &Accounts, row: &Entity) -> Result<Option<String>, OpenError> {
+        let wrong = |reason: String| OpenError::Row {
+            partition_key: row.partition_key().to_owned(),
+            row_key: row.row_key().to_owned(),
+            reason,
+        };
+        let text = |name: &str| {
+            row.get_as::<&str>(name).ok_or_else(|| wrong(format!("it has no text {name}")))
+        };
+        let account = accounts.get(row.partition_key());
+        let xml = |error: XmlError| wrong(error.to_string());
+        if row.row_key() == SERVICE_ROW {
+            let update = parse_properties(text(PROPERTIES)?.as_bytes()).map_err(xml)?;
+            if let Some(account) = account {
+                let mut properties = ServiceProperties::default();
+                properties.apply(update);
+                account.set_properties(properties);
+            }
+            return Ok(None);
+        }
+        if !row.row_key().starts_with(TABLE_ROW) {
+            return Err(wrong("this build knows no such row".into()));
+        }
+        let engine_table = text(ENGINE_TABLE)?;
+        if let Some(account) = account {
+            let policies = match row.get_as::<&str>(ACL) {
+                Some(acl) => parse_acl(acl.as_bytes()).map_err(xml)?,
+                None => Vec::new(),
+            };
+            account.insert(Arc::new(TableState {
+                name: text(NAME)?.into(),
+                entities: self.database.table(engine_table)?.entities(),
+                policies: ArcSwap::from_pointee(policies),
+            }));
+        }
+        Ok(Some(engine_table.to_owned()))
+    }
+
+    async fn drop_unknown(&self, known: &HashSet<String>) -> Result<(), OpenError> {
+        let mut from = None;
+        loop {
+            let list = self.database.tables(from.as_deref(), LIST)?;
+            for name in list.names.iter().filter(|name| !known.contains(*name)) {
+                tracing::info!(table = %name, "dropping a table whose creation or deletion broke off");
+                self.database.drop_table(name).await?;
+            }
+            match list.next {
+                Some(next) => from = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Creates a table; its name was checked.
+    pub(super) async fn create(
+        &self,
+        account: &AccountState,
+        name: &str,
+    ) -> Result<Arc<TableState>, ServiceError> {
+        let _changing = account.changing.lock().await;
+        if account.table(name).is_some() {
+            return Err(ErrorCode::TableAlreadyExists.error());
+        }
+        let lower = name.to_ascii_lowercase();
+        let engine_table = format!("{}/{lower}/{}", account.name(), Uuid::new_v4());
+        let table = self.database.create_table(&engine_table).await;
+        let table = table.map_err(|error| failure::of(&error))?;
+        let row = Entity::new(account.name(), format!("{TABLE_ROW}{lower}"))
+            .with(NAME, name)
+            .with(ENGINE_TABLE, &*engine_table);
+        if let Err(error) = self.meta.insert(&row).await {
+            let _ = self.database.drop_table(&engine_table).await;
+            return Err(failure::of(&error));
+        }
+        let state = Arc::new(TableState {
+            name: name.into(),
+            entities: table.entities(),
+            policies: ArcSwap::default(),
+        });
+        account.insert(Arc::clone(&state));
+        Ok(state)
+    }
+
+    /// Deletes a table with all that is in it.
+    pub(super) async fn delete(
+        &self,
+        account: &AccountState,
+        name: &str,
+    ) -> Result<(), ServiceError> {
+        let _changing = account.changing.lock().await;
+        let table = account.remove(name).ok_or(ErrorCode::ResourceNotFound)?;
+        let row_key = format!("{TABLE_ROW}{}", name.to_ascii_lowercase());
+        if let Err(error) = self.meta.delete(account.name(), row_key, Precondition::Exists).await {
+            account.insert(table);
+            return Err(failure::of(&error));
+        }
+        if let Err(error) = self.database.drop_table(table.entities.name()).await {
+            // Nothing refers to it any more: the next start drops it.
+            tracing::warn!(%error, table = %table.name, "the data of a deleted table stays for now");
+        }
+        Ok(())
+    }
+
+    /// Replaces a table's access policies.
+    pub(super) async fn set_policies(
+        &self,
+        account: &AccountState,
+        table: &TableState,
+        policies: Vec<SignedIdentifier>,
+    ) -> Result<(), ServiceError> {
+        let _changing = account.changing.lock().await;
+        if !account.table(&table.name).is_some_and(|now| std::ptr::eq(&raw const *now, table)) {
+            return Err(ErrorCode::TableNotFound.error());
+        }
+        let row_key = format!("{TABLE_ROW}{}", table.name.to_ascii_lowercase());
+        let acl = String::from_utf8_lossy(&print_acl(&policies)).into_owned();
+        let row = Entity::new(account.name(), row_key).with(ACL, acl);
+        let stored = self.meta.merge(&row, Precondition::Exists).await;
+        stored.map_err(|error| failure::of(&error))?;
+        table.policies.store(Arc::new(policies));
+        Ok(())
+    }
+
+    /// Changes an account's settings.
+    pub(super) async fn set_properties(
+        &self,
+        account: &AccountState,
+        change: impl FnOnce(&mut ServiceProperties),
+    ) -> Result<(), ServiceError> {
+        let _changing = account.changing.lock().await;
+        let mut properties = (*account.properties()).clone();
+        change(&mut properties);
+        let text = String::from_utf8_lossy(&print_properties(&properties)).into_owned();
+        let row = Entity::new(account.name(), SERVICE_ROW).with(PROPERTIES, text);
+        let stored = self.meta.insert_or_replace(&row).await;
+        stored.map_err(|error| failure::of(&error))?;
+        account.set_properties(properties);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Web pages from elsewhere: what an account's rules let them ask and see.
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::answer::Answer;
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::text;
+use crate::wire::xml::{CorsRule, ServiceProperties};
+
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+const ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
+
+/// The answer to a browser that asks whether a page may send a request. It is not signed.
+pub(super) fn preflight(
+    properties: &ServiceProperties,
+    request: &HeaderMap,
+) -> Result<Answer, ServiceError> {
+    let missing = || ErrorCode::MissingRequiredHeader.error();
+    let origin = text(request, &header::ORIGIN).ok_or_else(missing)?;
+    let method = text(request, &header::ACCESS_CONTROL_REQUEST_METHOD).ok_or_else(missing)?;
+    let asked = text(request, &header::ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
+    let mut headers = asked.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let rule = rule(&properties.cors, origin, method)
+        .filter(|rule| headers.all(|name| lists(&rule.allowed_headers, name)))
+        .ok_or(ErrorCode::CorsPreflightFailure)?;
+    let answer = Answer::empty(StatusCode::OK)
+        .with_text(header::ACCESS_CONTROL_ALLOW_METHODS, method)
+        .with_text(header::ACCESS_CONTROL_ALLOW_HEADERS, asked)
+        .with(header::ACCESS_CONTROL_MAX_AGE, rule.max_age_seconds.into());
+    Ok(with_origin(answer, rule, origin))
+}
+
+/// Adds to an answer what lets the page see it, if a rule does.
+pub(super) fn allow(properties: &ServiceProperties, request: &Parts, answer: &mut Answer) {
+    let Some(origin) = text(&request.headers, &header::ORIGIN) else {
+        return;
+    };
+    let Some(rule) = rule(&properties.cors, origin, request.method.as_str()) else {
+        return;
+    };
+    let empty = Answer::empty(StatusCode::OK);
+    let exposed = rule.exposed_headers.join(",");
+    let allowed =
+        with_origin(empty, rule, origin).with_text(header::ACCESS_CONTROL_EXPOSE_HEADERS, &exposed);
+    answer.headers.extend(allowed.headers);
+}
+
+/// The first rule for requests of this origin with this method.
+fn rule<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
+    rules.iter().find(|rule| {
+        rule.allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
+            && rule.allowed_methods.iter().any(|allowed| allowed == method)
+    })
+}
+
+fn with_origin(answer: Answer, rule: &CorsRule, origin: &str) -> Answer {
+    if rule.allowed_origins.iter().any(|allowed| allowed == "*") {
+        return answer.with(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    }
+    answer
+        .with_text(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin)
+        .with(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE)
+        .with(header::VARY, ORIGIN)
+}
+
+/// Whether a list of headers, of which one that ends with `*` is a prefix, has a name.
+fn lists(allowed: &[String], name: &str) -> bool {
+    allowed.iter().any(|allowed| match allowed.strip_suffix('*') {
+        Some(prefix) => {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        }
+        None => allowed.eq_ignore_ascii_case(name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties() -> ServiceProperties {
+        let list = |text: &str| text.split(',').map(str::to_owned).collect();
+        let page = CorsRule {
+            allowed_origins: list("https://a.example,https://b.example"),
+            allowed_methods: list("GET,PUT"),
+            allowed_headers: list("x-ms-meta-*,Accept"),
+            exposed_headers: list("x-ms-*"),
+            max_age_seconds: 200,
+        };
+        let all = CorsRule {
+            allowed_origins: list("*"),
+            allowed_methods: list("DELETE"),
+            allowed_headers: list("*"),
+            ..CorsRule::default()
+        };
+        ServiceProperties { cors: vec![page, all], ..ServiceProperties::default() }
+    }
+
+    fn ask(pairs: &[(&'static str, &'static str)]) -> Result<HeaderMap, ErrorCode> {
+        let headers =
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        let answer = preflight(&properties(), &headers.collect()).map_err(|error| error.code())?;
+        assert_eq!(answer.status, StatusCode::OK);
+        Ok(answer.headers.into_iter().collect())
+    }
+
+    /// R-S09: a page may ask what the first fitting rule says.
+    #[test]
+    fn r_s09_a_preflight_follows_the_rules() {
+        let (origin, method) = ("origin", "access-control-request-method");
+        let headers = "access-control-request-headers";
+        let a = (origin, "https://a.example");
+        let answer = ask(&[a, (method, "PUT"), (headers, "X-Ms-Meta-Data, accept")]).unwrap();
+        assert_eq!(answer["access-control-allow-origin"], "https://a.example");
+        assert_eq!(answer["access-control-allow-methods"], "PUT");
+        assert_eq!(answer["access-control-allow-headers"], "X-Ms-Meta-Data, accept");
+        assert_eq!(answer["access-control-max-age"], "200");
+        assert_eq!(answer["access-control-allow-credentials"], "true");
+        assert_eq!(answer["vary"], "Origin");
+        let answer =
+            ask(&[(origin, "http://anybody"), (method, "DELETE"), (headers, "any")]).unwrap();
+        assert_eq!(answer["access-control-allow-origin"], "*");
+        assert!(!answer.contains_key("vary"));
+
+        let refused = Err(ErrorCode::CorsPreflightFailure);
+        assert_eq!(ask(&[a, (method, "POST")]), refused);
+        assert_eq!(ask(&[(origin, "https://c.example"), (method, "GET")]), refused);
+        assert_eq!(ask(&[(origin, "https://A.example"), (method, "GET")]), refused);
+        assert_eq!(ask(&[a, (method, "GET"), (headers, "accept,if-match")]), refused);
+        assert_eq!(ask(&[a]), Err(ErrorCode::MissingRequiredHeader));
+        assert_eq!(ask(&[(method, "GET")]), Err(ErrorCode::MissingRequiredHeader));
+    }
+}

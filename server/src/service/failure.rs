@@ -1,0 +1,74 @@
+//! What the engine's errors are to a client.
+
+use tablestone::{EntityError, Error, Limit};
+
+use crate::error::{ErrorCode, ServiceError};
+
+/// An engine's error as the client hears it, and the operation of a batch that it is about.
+pub(super) fn of_engine(error: &Error) -> (ServiceError, Option<usize>) {
+    match error {
+        Error::EntityExists { index, .. } => (ErrorCode::EntityAlreadyExists.error(), Some(*index)),
+        Error::EntityNotFound { index } => (ErrorCode::ResourceNotFound.error(), Some(*index)),
+        Error::VersionMismatch { index, .. } => {
+            (ErrorCode::UpdateConditionNotSatisfied.error(), Some(*index))
+        }
+        Error::DuplicateRowKey { index, .. } => {
+            (ErrorCode::InvalidDuplicateRow.error(), Some(*index))
+        }
+        Error::Entity { index, source } => (of_entity(source), Some(*index)),
+        Error::TableNotFound(_) => (ErrorCode::TableNotFound.error(), None),
+        Error::TableExists(_) => (ErrorCode::TableAlreadyExists.error(), None),
+        Error::LimitExceeded { what, .. } => (of_limit(*what), None),
+        Error::Busy { .. } => (ErrorCode::ServerBusy.error(), None),
+        error => {
+            tracing::error!(error = %chain(error), "the engine failed");
+            (ErrorCode::InternalError.error(), None)
+        }
+    }
+}
+
+/// An engine's error where there is no batch.
+#[cold]
+pub(super) fn of(error: &Error) -> ServiceError {
+    of_engine(error).0
+}
+
+fn of_limit(what: Limit) -> ServiceError {
+    match what {
+        Limit::PartitionKey | Limit::RowKey => ErrorCode::PropertyValueTooLarge.error(),
+        Limit::BatchBytes => ErrorCode::RequestBodyTooLarge.error(),
+        Limit::Value => ErrorCode::EntityTooLarge.error(),
+        _ => ErrorCode::InvalidInput.error(),
+    }
+}
+
+/// A broken rule of the data model.
+fn of_entity(error: &EntityError) -> ServiceError {
+    match error {
+        EntityError::TooManyProperties { .. } => ErrorCode::TooManyProperties.error(),
+        EntityError::NameTooLong { .. } => ErrorCode::PropertyNameTooLong.error(),
+        EntityError::NameEmpty
+        | EntityError::NameInvalid { .. }
+        | EntityError::NameReserved { .. } => ErrorCode::PropertyNameInvalid.error(),
+        EntityError::StringTooLong { .. } | EntityError::BinaryTooLong { .. } => {
+            ErrorCode::PropertyValueTooLarge.error()
+        }
+        EntityError::TooLarge { .. } => ErrorCode::EntityTooLarge.error(),
+        EntityError::OtherPartition { .. } => {
+            ErrorCode::CommandsInBatchActOnDifferentPartitions.error()
+        }
+        other => ErrorCode::InvalidInput.because(other),
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,94 @@
+//! The rules of names and keys (protocol 4), which are the service's own: the engine's keys are
+//! any bytes.
+
+use crate::error::{ErrorCode, ServiceError};
+
+/// Longest key in UTF-16 code units: 1 KiB.
+const KEY_UNITS: usize = 512;
+/// Lengths that a table's name may have.
+const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
+
+/// Refuses keys that no entity may have.
+pub(super) fn check(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
+    check_key("PartitionKey", partition_key)?;
+    check_key("RowKey", row_key)
+}
+
+fn check_key(what: &str, key: &str) -> Result<(), ServiceError> {
+    // A character has no more UTF-16 units than it has bytes.
+    if key.len() > KEY_UNITS && key.encode_utf16().count() > KEY_UNITS {
+        return Err(ErrorCode::PropertyValueTooLarge.error());
+    }
+    if key.chars().any(is_forbidden) {
+        return Err(ErrorCode::OutOfRangeInput
+            .because(format_args!("The '{what}' parameter of value '{key}' is out of range.")));
+    }
+    Ok(())
+}
+
+fn is_forbidden(character: char) -> bool {
+    matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}')
+}
+
+/// Refuses names that no table may have.
+pub(super) fn check_table_name(name: &str) -> Result<(), ServiceError> {
+    let letters = name.chars().all(|letter| letter.is_ascii_alphanumeric());
+    let begins = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    if !letters || !begins && !name.is_empty() {
+        return Err(ErrorCode::InvalidResourceName.error());
+    }
+    if !TABLE_NAME.contains(&name.len()) {
+        return Err(ErrorCode::OutOfRangeInput
+            .because("The specified resource name length is not within the permissible limits."));
+    }
+    if name.eq_ignore_ascii_case("tables") {
+        return Err(ErrorCode::InvalidInput.because("There can be no table of that name."));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(key: &str) -> Result<(), ErrorCode> {
+        check("", key).map_err(|error| error.code())
+    }
+
+    /// R-S05: what a key may hold, and how long it may be.
+    #[test]
+    fn r_s05_keys_have_their_rules() {
+        for good in ["", " ", "a'b%c", "\u{A0}", "é€😀", "x',RowKey='y", "\u{7E}", "."] {
+            assert_eq!(key(good), Ok(()), "{good}");
+        }
+        for bad in
+            ["/", "a\\b", "#", "?", "\0", "a\tb", "\n", "\u{1F}", "\u{7F}", "\u{80}", "\u{9F}"]
+        {
+            assert_eq!(key(bad), Err(ErrorCode::OutOfRangeInput), "{bad:?}");
+        }
+        // 512 units are 1,536 bytes of some text, and half as many characters of another.
+        for (character, most) in [("a", 512), ("€", 512), ("😀", 256)] {
+            assert_eq!(key(&character.repeat(most)), Ok(()));
+            let longer = key(&character.repeat(most + 1));
+            assert_eq!(longer, Err(ErrorCode::PropertyValueTooLarge));
+        }
+        let message = check("a/b", "").unwrap_err().message().to_owned();
+        assert_eq!(message, "The 'PartitionKey' parameter of value 'a/b' is out of range.");
+    }
+
+    /// R-S05: what a table may be called.
+    #[test]
+    fn r_s05_tables_have_their_rules() {
+        let name = |name: &str| check_table_name(name).map_err(|error| error.code());
+        for good in ["abc", "A1b2", &"x".repeat(63)] {
+            assert_eq!(name(good), Ok(()));
+        }
+        for bad in ["a-b-c", "1abc", "täble", "a b c", "$abc", "-"] {
+            assert_eq!(name(bad), Err(ErrorCode::InvalidResourceName), "{bad}");
+        }
+        for bad in ["", "ab", &"x".repeat(64)] {
+            assert_eq!(name(bad), Err(ErrorCode::OutOfRangeInput), "{bad}");
+        }
+        assert_eq!(name("Tables"), Err(ErrorCode::InvalidInput));
+    }
+}

@@ -1,0 +1,260 @@
+//! [`TableService`]: every operation of the protocol, from a request to its answer.
+//!
+//! Invariant: no operation reads a body or touches a table before the request's signature was
+//! checked, and whatever goes wrong becomes an answer of the protocol.
+
+mod account;
+mod answer;
+mod call;
+mod catalog;
+mod cors;
+mod entities;
+mod failure;
+mod keys;
+mod properties;
+mod tables;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use tablestone::Database;
+
+use self::account::Accounts;
+use self::answer::Answer;
+use self::call::Call;
+use self::catalog::Catalog;
+use crate::address::{Address, Parameter, QueryString, Resource};
+use crate::auth::{Account, Signed, unknown_account};
+use crate::body::{AnswerBody, BodyBudget, Share};
+use crate::config::Limits;
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::{ApiVersion, Common, Verb, host};
+use crate::net::{Handler, Peer};
+use crate::telemetry::{Action, Finished, Telemetry};
+
+pub use self::catalog::OpenError;
+
+/// The service: accounts, their tables, and a database under them.
+///
+/// It needs no network: [`handle`](Self::handle) takes a request and gives the answer.
+pub struct TableService {
+    accounts: Accounts,
+    catalog: Arc<Catalog>,
+    limits: Limits,
+    budget: BodyBudget,
+    telemetry: Telemetry,
+}
+
+impl TableService {
+    /// The service of these accounts on a database, which it has for itself.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the database holds something else, or cannot be read.
+    pub async fn open(
+        database: Database,
+        accounts: Vec<Account>,
+        limits: Limits,
+        telemetry: Telemetry,
+    ) -> Result<Self, OpenError> {
+        let (catalog, accounts) = Catalog::open(database, accounts).await?;
+        let budget = BodyBudget::new(limits.body_memory);
+        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry })
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        self.catalog.database()
+    }
+
+    /// Where requests are counted.
+    #[must_use]
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+
+    /// The answer to a request.
+    pub async fn handle<B>(&self, request: Request<B>, peer: Peer) -> Response<AnswerBody>
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let began = Instant::now();
+        let in_flight = self.telemetry.began();
+        let (head, body) = request.into_parts();
+        let common = Common::of(&head.headers);
+        let mut action = Action::Unknown;
+        let mut body = std::pin::pin!(body);
+        let outcome = self.answer(&head, body.as_mut(), peer, &mut action).await;
+        if outcome.is_err() {
+            crate::body::discard(&head.headers, body, self.limits.body).await;
+        }
+        let (mut answer, error) = match outcome {
+            Ok(answer) => (answer, None),
+            Err(error) => (Answer::error(&error, &head.headers, &common), Some(error.code())),
+        };
+        if action != Action::Preflight {
+            self.allow_origin(&head, &mut answer);
+        }
+        let response = answer.into_response(&common);
+        self.telemetry.finished(&Finished {
+            action,
+            status: response.status(),
+            error,
+            took: began.elapsed(),
+            method: head.method.as_str(),
+            path: head.uri.path(),
+            bytes: response.body().size_hint().lower(),
+            id: common.id,
+            client_id: common.client_id(),
+            peer: peer.address,
+        });
+        drop(in_flight);
+        response
+    }
+
+    async fn answer<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        peer: Peer,
+        action: &mut Action,
+    ) -> Result<Answer, ServiceError>
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let verb = Verb::of(&head.method, &head.headers)?;
+        let address = self.address(head)?;
+        let account = self.accounts.get(address.account);
+        let account = account.ok_or_else(|| unknown_account(address.account))?;
+        if verb == Verb::Options {
+            *action = Action::Preflight;
+            return cors::preflight(&account.properties(), &head.headers);
+        }
+        let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
+        let version = ApiVersion::of(&head.headers)?;
+        let signed = Signed {
+            method: &head.method,
+            path: head.uri.path(),
+            query: &query,
+            headers: &head.headers,
+            address: &address,
+            peer: peer.address,
+            secure: peer.secure,
+            now: SystemTime::now(),
+        };
+        let grant = signed.authenticate(account.account(), |table| account.policies(table))?;
+        let signed_version = || query.get(Parameter::SignedVersion).and_then(ApiVersion::parse);
+        let version = version.or_else(signed_version);
+        let call = Call { head, peer, verb, address, query, version, account, grant };
+        self.dispatch(&call, body, action).await
+    }
+
+    async fn dispatch<B>(
+        &self,
+        call: &Call<'_>,
+        body: B,
+        action: &mut Action,
+    ) -> Result<Answer, ServiceError>
+    where
+        B: Body<Data = Bytes> + Send,
+    {
+        let comp = call.query.get(Parameter::Comp);
+        if call.address.secondary && !matches!(call.verb, Verb::Get | Verb::Head) {
+            return Err(ErrorCode::InsufficientAccountPermissions.error());
+        }
+        match (&call.address.resource, call.verb, comp) {
+            (Resource::Service, Verb::Get, Some("properties")) => {
+                *action = Action::GetServiceProperties;
+                properties::get(call)
+            }
+            (Resource::Service, Verb::Put, Some("properties")) => {
+                *action = Action::SetServiceProperties;
+                let (body, _share) = self.body(call, body).await?;
+                self.set_properties(call, &body).await
+            }
+            (Resource::Service, Verb::Get, Some("stats")) => {
+                *action = Action::GetServiceStats;
+                properties::stats(call)
+            }
+            (Resource::Tables, Verb::Post, _) => {
+                *action = Action::CreateTable;
+                let (body, _share) = self.body(call, body).await?;
+                self.create_table(call, &body).await
+            }
+            (Resource::Table { table }, Verb::Get, _) => {
+                *action = Action::GetTable;
+                tables::get(call, table)
+            }
+            (Resource::Table { table }, Verb::Delete, _) => {
+                *action = Action::DeleteTable;
+                self.delete_table(call, table).await
+            }
+            (Resource::Entities { table }, Verb::Get | Verb::Head, Some("acl")) => {
+                *action = Action::GetTableAcl;
+                tables::get_acl(call, table)
+            }
+            (Resource::Entities { table }, Verb::Put, Some("acl")) => {
+                *action = Action::SetTableAcl;
+                let (body, _share) = self.body(call, body).await?;
+                self.set_acl(call, table, &body).await
+            }
+            (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
+                *action = Action::GetEntity;
+                entities::get(call, table, partition_key, row_key)
+            }
+            (Resource::Entities { .. }, Verb::Post, None) | (Resource::Entity { .. }, _, None) => {
+                *action = write::action(call.verb, &call.head.headers);
+                let (body, _share) = self.body(call, body).await?;
+                entities::write(call, &body).await
+            }
+            (Resource::Service, _, None | Some("")) => Err(ErrorCode::InvalidUri.error()),
+            (_, _, Some(comp)) if !matches!(comp, "" | "acl" | "properties" | "stats") => {
+                Err(ErrorCode::InvalidQueryParameterValue.error())
+            }
+            _ => Err(ErrorCode::MethodNotAllowed.error()),
+        }
+    }
+
+    async fn body<B>(&self, call: &Call<'_>, body: B) -> Result<(Bytes, Share), ServiceError>
+    where
+        B: Body<Data = Bytes>,
+    {
+        crate::body::read(&call.head.headers, body, self.limits.body, &self.budget).await
+    }
+
+    fn address<'a>(&self, head: &'a Parts) -> Result<Address<'a>, ServiceError> {
+        let host = host(&head.uri, &head.headers);
+        Address::parse(host, head.uri.path(), |name| self.accounts.get(name).is_some())
+    }
+
+    /// Adds what lets a web page from elsewhere see the answer, if a rule of the account does.
+    fn allow_origin(&self, head: &Parts, answer: &mut Answer) {
+        if !head.headers.contains_key(http::header::ORIGIN) {
+            return;
+        }
+        let Ok(address) = self.address(head) else {
+            return;
+        };
+        if let Some(account) = self.accounts.get(address.account) {
+            cors::allow(&account.properties(), head, answer);
+        }
+    }
+}
+
+impl Handler for TableService {
+    async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<AnswerBody> {
+        Self::handle(self, request, peer).await
+    }
+}
+
+impl fmt::Debug for TableService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableService").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

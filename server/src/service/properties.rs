@@ -1,0 +1,38 @@
+//! An account's settings and statistics.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+
+use super::answer::Answer;
+use super::call::Call;
+use crate::address::Parameter;
+use crate::auth::Operation;
+use crate::error::{ErrorCode, ServiceError};
+use crate::wire::xml::{print_properties, print_stats};
+
+/// Refuses an address of the service that does not say that it is one.
+fn check_restype(call: &Call<'_>) -> Result<(), ServiceError> {
+    match call.query.get(Parameter::Restype) {
+        Some("service") => Ok(()),
+        _ => Err(ErrorCode::InvalidQueryParameterValue.error()),
+    }
+}
+
+/// The answer to Get Table Service Properties.
+pub(super) fn get(call: &Call<'_>) -> Result<Answer, ServiceError> {
+    check_restype(call)?;
+    call.allow(Operation::GetServiceProperties, None)?;
+    Ok(Answer::xml(StatusCode::OK, print_properties(&call.account.properties())))
+}
+
+/// The answer to Get Table Service Stats, which only the secondary has.
+pub(super) fn stats(call: &Call<'_>) -> Result<Answer, ServiceError> {
+    check_restype(call)?;
+    call.allow(Operation::GetServiceStats, None)?;
+    if !call.address.secondary {
+        return Err(ErrorCode::InvalidQueryParameterValue.error());
+    }
+    let now = httpdate::fmt_http_date(SystemTime::now());
+    Ok(Answer::xml(StatusCode::OK, print_stats(&now)))
+}

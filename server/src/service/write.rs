@@ -1,0 +1,207 @@
+//! [`Write`]: a write of one entity, on its own or in a transaction.
+
+use http::{HeaderMap, StatusCode, header};
+use tablestone::{Entity, EntityBatch, IfMatch, Precondition, Version};
+
+use super::answer::{Answer, Shape};
+use super::call::Call;
+use super::catalog::TableState;
+use super::{failure, keys};
+use crate::address::{Resource, push_entity_address};
+use crate::auth::Operation;
+use crate::body::AnswerBody;
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::{BodyFormat, Preference, Verb, names};
+use crate::telemetry::Action;
+use crate::wire::atom::AtomPrinter;
+use crate::wire::json::EntityPrinter;
+use crate::wire::{Context, EntityBody, Select, Written, atom, json};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Put,
+    Merge,
+    Delete,
+}
+
+/// What a request that writes an entity is called.
+pub(super) fn action(verb: Verb, headers: &HeaderMap) -> Action {
+    match (verb, headers.contains_key(header::IF_MATCH)) {
+        (Verb::Post, _) => Action::InsertEntity,
+        (Verb::Put, true) => Action::UpdateEntity,
+        (Verb::Put, false) => Action::InsertOrReplaceEntity,
+        (Verb::Merge, true) => Action::MergeEntity,
+        (Verb::Merge, false) => Action::InsertOrMergeEntity,
+        (Verb::Delete, _) => Action::DeleteEntity,
+        (Verb::Get | Verb::Head | Verb::Options, _) => Action::Unknown,
+    }
+}
+
+/// A write of one entity.
+#[derive(Debug)]
+pub(super) struct Write {
+    kind: Kind,
+    precondition: Precondition,
+    entity: Entity,
+}
+
+impl Write {
+    /// Reads a write from what it is addressed to, its `If-Match` and its body.
+    ///
+    /// Returns the name of the table with it.
+    pub(super) fn parse<'r>(
+        verb: Verb,
+        resource: &'r Resource,
+        if_match: Option<&str>,
+        body: impl FnOnce() -> Result<EntityBody, ServiceError>,
+    ) -> Result<(&'r str, Self), ServiceError> {
+        let tag = if_match.map(str::parse::<IfMatch>).transpose();
+        let tag = tag.map_err(|error| ErrorCode::InvalidInput.because(error))?;
+        let (table, write) = match (resource, verb) {
+            (Resource::Entities { table }, Verb::Post) => {
+                let entity = body()?.with_own_keys()?;
+                (table, Self { kind: Kind::Put, precondition: Precondition::Absent, entity })
+            }
+            (Resource::Entity { table, partition_key, row_key }, verb) => {
+                let keys = || (partition_key.clone(), row_key.clone());
+                let addressed = |body: EntityBody| {
+                    let (partition_key, row_key) = keys();
+                    body.with_keys(partition_key, row_key)
+                };
+                let precondition = tag.map_or(Precondition::None, Precondition::from);
+                let (kind, entity) = match verb {
+                    Verb::Put => (Kind::Put, addressed(body()?)),
+                    Verb::Merge => (Kind::Merge, addressed(body()?)),
+                    Verb::Delete if tag.is_some() => {
+                        let (partition_key, row_key) = keys();
+                        (Kind::Delete, Entity::new(partition_key, row_key))
+                    }
+                    Verb::Delete => {
+                        return Err(ErrorCode::InvalidInput
+                            .because("A delete needs an If-Match header: an ETag, or *."));
+                    }
+                    _ => return Err(ErrorCode::MethodNotAllowed.error()),
+                };
+                (table, Self { kind, precondition, entity })
+            }
+            _ => return Err(ErrorCode::MethodNotAllowed.error()),
+        };
+        keys::check(write.entity.partition_key(), write.entity.row_key())?;
+        Ok((table, write))
+    }
+
+    /// Reads a body in its form.
+    pub(super) fn body(format: BodyFormat, body: &[u8]) -> Result<EntityBody, ServiceError> {
+        Ok(match format {
+            BodyFormat::Json(_) => json::decode_entity(body)?,
+            BodyFormat::Atom => atom::parse_entity(body)?,
+        })
+    }
+
+    /// What permission it needs.
+    pub(super) fn operation(&self) -> Operation {
+        match (self.kind, self.precondition) {
+            (Kind::Delete, _) => Operation::DeleteEntity,
+            (Kind::Put, Precondition::Absent) => Operation::InsertEntity,
+            (_, Precondition::None) => Operation::UpsertEntity,
+            _ => Operation::UpdateEntity,
+        }
+    }
+
+    /// Refuses it if the request's signature does not allow it.
+    pub(super) fn allow(&self, call: &Call<'_>, table: &str) -> Result<(), ServiceError> {
+        call.allow(self.operation(), Some(table))?;
+        call.grant.allow_entity(self.entity.partition_key(), self.entity.row_key())
+    }
+
+    /// Adds it to a transaction.
+    pub(super) fn add_to(&self, batch: &mut EntityBatch) {
+        match self.kind {
+            Kind::Put => batch.put(&self.entity, self.precondition),
+            Kind::Merge => batch.merge(&self.entity, self.precondition),
+            Kind::Delete => batch.delete(self.entity.row_key(), self.precondition),
+        };
+    }
+
+    /// Does it.
+    pub(super) async fn run(&self, table: &TableState) -> Result<Version, ServiceError> {
+        let mut batch = EntityBatch::new(self.entity.partition_key());
+        self.add_to(&mut batch);
+        table.entities.commit(batch).await.map_err(|error| failure::of(&error))
+    }
+
+    /// The answer when it was done; `echo` is how an insert is to be answered.
+    pub(super) fn answer(
+        &self,
+        call: &Call<'_>,
+        table: &TableState,
+        echo: Echo,
+        version: Version,
+    ) -> Result<Answer, ServiceError> {
+        if self.kind == Kind::Delete {
+            return Ok(Answer::empty(StatusCode::NO_CONTENT));
+        }
+        if self.precondition != Precondition::Absent {
+            return Ok(Answer::empty(StatusCode::NO_CONTENT).with_etag(version));
+        }
+        let base = call.base();
+        let context = Context { base: &base, account: call.account.name(), table: &table.name };
+        let mut location = base.clone();
+        location.push('/');
+        let (partition_key, row_key) = (self.entity.partition_key(), self.entity.row_key());
+        push_entity_address(&mut location, &table.name, partition_key, row_key);
+        let answer = match echo.format {
+            None => {
+                Answer::empty(StatusCode::NO_CONTENT).with_text(names::DATA_SERVICE_ID, &location)
+            }
+            Some(format) => {
+                let written = Written { entity: &self.entity, version };
+                let mut body = Vec::with_capacity(512);
+                let printed = match format {
+                    BodyFormat::Json(metadata) => {
+                        EntityPrinter::new(context, metadata, &Select::ALL)
+                            .single(&mut body, &written)
+                    }
+                    BodyFormat::Atom => AtomPrinter::new(context, version.into(), &Select::ALL)
+                        .single(&mut body, &written),
+                };
+                printed.map_err(|error| ErrorCode::InternalError.because(error))?;
+                let body = AnswerBody::from(body);
+                Answer::formatted(StatusCode::CREATED, format, Shape::Single, body)
+            }
+        };
+        let answer = answer.with_etag(version).with_text(header::LOCATION, &location);
+        Ok(match echo.preference.applied() {
+            Some(applied) => answer.with(names::PREFERENCE_APPLIED, applied),
+            None => answer,
+        })
+    }
+}
+
+/// How an insert is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Echo {
+    preference: Preference,
+    /// The form of the entity; none if it is not to come back.
+    format: Option<BodyFormat>,
+}
+
+impl Echo {
+    /// With the entity in this form, unless it is not wanted.
+    pub(super) fn new(
+        preference: Preference,
+        format: impl FnOnce() -> Result<BodyFormat, ServiceError>,
+    ) -> Result<Self, ServiceError> {
+        let format = match preference {
+            Preference::NoContent => None,
+            Preference::Content | Preference::Unspecified => Some(format()?),
+        };
+        Ok(Self { preference, format })
+    }
+
+    /// Without anything, for writes that are no inserts.
+    pub(super) fn none() -> Self {
+        Self { preference: Preference::Unspecified, format: None }
+    }
+}

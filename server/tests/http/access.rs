@@ -1,0 +1,237 @@
+//! Who may do what, through the whole server (R-S08). The signatures themselves are tested where
+//! they are checked.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use tablestone_server::auth::SigningKey;
+use tablestone_server::config::DEVELOPMENT_KEY;
+
+use crate::support::{Answer, Client, Server};
+
+const ACCEPT: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
+const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
+
+fn sign(text: &str) -> String {
+    let key = SigningKey::parse(DEVELOPMENT_KEY).unwrap();
+    key.sign(|signer| {
+        signer.push(text);
+    })
+}
+
+fn query(fields: &[(&str, &str)], string_to_sign: &str) -> String {
+    let mut query = format!("sig={}", utf8_percent_encode(&sign(string_to_sign), NON_ALPHANUMERIC));
+    for (name, value) in fields {
+        query += &format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
+    }
+    query
+}
+
+const EXPIRY: &str = "2099-01-01T00:00:00Z";
+
+/// A signature of the table `people`; with an identifier instead of permissions and expiry if
+/// `permissions` begins with `si=`.
+fn table_signature(permissions: &str, range: [&str; 4]) -> String {
+    let (sp, se, si) = match permissions.strip_prefix("si=") {
+        Some(id) => ("", "", id),
+        None => (permissions, EXPIRY, ""),
+    };
+    let [spk, srk, epk, erk] = range;
+    let string = format!(
+        "{sp}\n\n{se}\n/table/devstoreaccount1/people\n{si}\n\n\n2019-02-02\n{spk}\n{srk}\n{epk}\n{erk}"
+    );
+    let all = [
+        ("sv", "2019-02-02"),
+        ("tn", "People"),
+        ("sp", sp),
+        ("se", se),
+        ("si", si),
+        ("spk", spk),
+        ("srk", srk),
+        ("epk", epk),
+        ("erk", erk),
+    ];
+    let given: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    query(&given, &string)
+}
+
+fn account_signature(permissions: &str, types: &str) -> String {
+    let string =
+        format!("devstoreaccount1\n{permissions}\nt\n{types}\n\n{EXPIRY}\n\n\n2019-02-02\n");
+    let fields =
+        [("sv", "2019-02-02"), ("ss", "t"), ("srt", types), ("sp", permissions), ("se", EXPIRY)];
+    query(&fields, &string)
+}
+
+async fn send(
+    client: &mut Client,
+    method: &str,
+    path: &str,
+    signature: &str,
+    body: &str,
+) -> Answer {
+    let path = format!("/devstoreaccount1{path}?{signature}");
+    client.request("localhost", method, &path, &ACCEPT, body.as_bytes()).await
+}
+
+/// R-S08: without a signature, or with a wrong one, nothing.
+#[tokio::test]
+async fn r_s08_strangers_get_nothing() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let unsigned = client.unsigned();
+    for path in
+        ["/devstoreaccount1/Tables('people')", "/devstoreaccount1/people()", "/nobody/Tables"]
+    {
+        let answer = unsigned.request("localhost", "GET", path, &ACCEPT, b"").await;
+        assert_eq!(answer.failure(), (403, "AuthenticationFailed"), "{path}");
+        let text = answer.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
+        assert!(text.starts_with("Server failed to authenticate the request. "), "{text}");
+    }
+    let malformed = [ACCEPT[0], ("Authorization", "SharedKey")];
+    let path = "/devstoreaccount1/Tables";
+    let answer = unsigned.request("localhost", "GET", path, &malformed, b"").await;
+    assert_eq!(answer.failure(), (400, "InvalidAuthenticationInfo"));
+
+    // Nor may it send a body, if it asks first.
+    let promise = "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\
+        Expect: 100-continue\r\n\r\n";
+    unsigned.send(promise).await;
+    assert_eq!(unsigned.answer().await.unwrap().status, 403);
+
+    let mut wrong = server.client_of("devstoreaccount1", "d3Jvbmc=").await;
+    assert_eq!(wrong.get("/Tables('people')").await.failure(), (403, "AuthenticationFailed"));
+}
+
+/// R-S08: a table's signature is for its entities, with its permissions.
+#[tokio::test]
+async fn r_s08_a_table_signature_reaches_its_entities() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    assert_eq!(client.post("/Tables", r#"{"TableName":"other"}"#).await.status, 201);
+    let client = client.unsigned();
+    let all = ["", "", "", ""];
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    let add = table_signature("a", all);
+    assert_eq!(send(client, "POST", "/people", &add, entity).await.status, 201);
+    let mismatch = (403, "AuthorizationPermissionMismatch");
+    assert_eq!(send(client, "GET", POINT, &add, "").await.failure(), mismatch);
+    assert_eq!(
+        send(client, "PUT", POINT, &add, "{}").await.failure(),
+        mismatch,
+        "an upsert needs u too"
+    );
+    let upsert = table_signature("au", all);
+    assert_eq!(send(client, "PUT", POINT, &upsert, "{}").await.status, 204);
+    let read = table_signature("r", all);
+    assert_eq!(send(client, "GET", POINT, &read, "").await.status, 200);
+    let everything = table_signature("raud", all);
+    let failure = (403, "AuthorizationFailure");
+    let other = "/other(PartitionKey='p',RowKey='r')";
+    assert_eq!(send(client, "GET", other, &everything, "").await.failure(), failure);
+    assert_eq!(
+        send(client, "DELETE", "/Tables('people')", &everything, "").await.failure(),
+        failure
+    );
+    let widened = read.replace("sp=r", "sp=rd");
+    let failed = send(client, "GET", POINT, &widened, "").await;
+    assert_eq!(failed.failure(), (403, "AuthenticationFailed"));
+}
+
+/// R-S08: a signature for a range of keys reads and writes within it.
+#[tokio::test]
+async fn r_s08_a_range_of_keys_is_kept_to() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let client = client.unsigned();
+    let signature = table_signature("rau", ["b", "2", "c", "1"]);
+    for (partition, row, inside) in [
+        ("a", "9", false),
+        ("b", "1", false),
+        ("b", "2", true),
+        ("c", "1", true),
+        ("c", "2", false),
+    ] {
+        let point = format!("/people(PartitionKey='{partition}',RowKey='{row}')");
+        let written = send(client, "PUT", &point, &signature, "{}").await;
+        let read = send(client, "GET", &point, &signature, "").await;
+        let entity = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}"}}"#);
+        let inserted = send(client, "POST", "/people", &signature, &entity).await;
+        if inside {
+            assert_eq!((written.status, read.status, inserted.status), (204, 200, 409), "{point}");
+        } else {
+            for refused in [written, read, inserted] {
+                assert_eq!(refused.failure(), (403, "AuthorizationFailure"), "{point}");
+            }
+        }
+    }
+}
+
+/// R-S08: permissions that the table keeps, and can take back.
+#[tokio::test]
+async fn r_s08_a_stored_policy_can_be_taken_back() {
+    let server = Server::start().await;
+    let mut owner = server.with_people().await;
+    let mut holder = Client::connect(server.address).await;
+    let signature = table_signature("si=mine", ["", "", "", ""]);
+    let point = "/people(PartitionKey='p',RowKey='r')";
+    let refused = send(&mut holder, "PUT", point, &signature, "{}").await;
+    assert_eq!(refused.failure(), (403, "AuthenticationFailed"));
+    let acl = |permission: &str| {
+        format!(
+            "<?xml version=\"1.0\"?><SignedIdentifiers><SignedIdentifier><Id>mine</Id><AccessPolicy>\
+             <Expiry>{EXPIRY}</Expiry><Permission>{permission}</Permission></AccessPolicy>\
+             </SignedIdentifier></SignedIdentifiers>"
+        )
+    };
+    assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("rau")).await.status, 204);
+    assert_eq!(send(&mut holder, "PUT", point, &signature, "{}").await.status, 204);
+    assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("r")).await.status, 204);
+    let refused = send(&mut holder, "PUT", point, &signature, "{}").await;
+    assert_eq!(refused.failure(), (403, "AuthorizationPermissionMismatch"));
+    assert_eq!(send(&mut holder, "GET", point, &signature, "").await.status, 200);
+    assert_eq!(owner.send("PUT", "/people?comp=acl", &[], "").await.status, 204);
+    let refused = send(&mut holder, "GET", point, &signature, "").await;
+    assert_eq!(refused.failure(), (403, "AuthenticationFailed"));
+
+    let six = format!("<SignedIdentifiers>{}</SignedIdentifiers>", "<SignedIdentifier/>".repeat(6));
+    let refused = owner.send("PUT", "/people?comp=acl", &[], six).await;
+    assert_eq!(refused.failure(), (400, "InvalidXmlDocument"));
+    assert_eq!(owner.get("/missing?comp=acl").await.failure(), (404, "TableNotFound"));
+}
+
+/// R-S08: an account's signature, by types of resources.
+#[tokio::test]
+async fn r_s08_an_account_signature_reaches_its_types() {
+    let server = Server::start().await;
+    let mut client = Client::connect(server.address).await;
+    let tables = account_signature("rwdlacu", "c");
+    let table = r#"{"TableName":"people"}"#;
+    assert_eq!(send(&mut client, "POST", "/Tables", &tables, table).await.status, 201);
+    let mismatch = (403, "AuthorizationResourceTypeMismatch");
+    assert_eq!(send(&mut client, "GET", POINT, &tables, "").await.failure(), mismatch);
+    let entities = account_signature("rwdlacu", "o");
+    assert_eq!(send(&mut client, "PUT", POINT, &entities, "{}").await.status, 204);
+    assert_eq!(send(&mut client, "GET", POINT, &entities, "").await.status, 200);
+    let read = account_signature("r", "sco");
+    let refused = send(&mut client, "DELETE", "/Tables('people')", &read, "").await;
+    assert_eq!(refused.failure(), (403, "AuthorizationPermissionMismatch"));
+    let path = format!("/devstoreaccount1/people?comp=acl&{tables}");
+    let refused = client.request("localhost", "GET", &path, &ACCEPT, b"").await;
+    assert_eq!(refused.failure(), (403, "AuthorizationFailure"), "access is for keys alone");
+}
+
+/// Protocol 1: statistics are the secondary's, and it is read alone.
+#[tokio::test]
+async fn the_secondary_is_there_to_read() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let mut send = async |method: &str, path: &str| {
+        let path = format!("/devstoreaccount1-secondary{path}");
+        client.send_to("localhost", method, &path, &[], b"").await
+    };
+    let stats = send("GET", "/?restype=service&comp=stats").await;
+    assert_eq!(stats.status, 200);
+    assert!(stats.text().contains("<Status>live</Status>"), "{}", stats.text());
+    assert_eq!(send("GET", "/Tables('people')").await.status, 200);
+    let refused = send("DELETE", "/Tables('people')").await;
+    assert_eq!(refused.failure(), (403, "InsufficientAccountPermissions"));
+}

@@ -1,0 +1,174 @@
+//! Each mistake with its code, its status and its text (R-S05, protocol 5).
+
+use std::time::Duration;
+
+use serde_json::json;
+use tablestone_server::config::Limits;
+
+use crate::support::Server;
+
+/// R-S05: the limits of the data model.
+#[tokio::test]
+async fn r_s05_entities_have_their_limits() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let mut insert = async |properties: serde_json::Value| {
+        let mut entity = json!({"PartitionKey": "p", "RowKey": "r"});
+        entity.as_object_mut().unwrap().extend(properties.as_object().unwrap().clone());
+        let answer =
+            client.send("PUT", "/people(PartitionKey='p',RowKey='r')", &[], entity.to_string());
+        let answer = answer.await;
+        (answer.status, answer.header("x-ms-error-code").unwrap_or_default().to_owned())
+    };
+    let many = |count: usize| -> serde_json::Value {
+        (0..count).map(|n| (format!("P{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let refused = |code: &str| (400, code.to_owned());
+    assert_eq!(insert(many(252)).await.0, 204);
+    assert_eq!(insert(many(253)).await, refused("TooManyProperties"));
+    let long = "n".repeat(256);
+    assert_eq!(insert(json!({&long[1..]: 1})).await.0, 204);
+    assert_eq!(insert(json!({long: 1})).await, refused("PropertyNameTooLong"));
+    for name in ["a-b", "1a", "a b", ""] {
+        assert_eq!(insert(json!({name: 1})).await, refused("PropertyNameInvalid"), "{name}");
+    }
+    assert_eq!(insert(json!({"Text": "é".repeat(32 << 10)})).await.0, 204);
+    let text = insert(json!({"Text": "é".repeat((32 << 10) + 1)})).await;
+    assert_eq!(text, refused("PropertyValueTooLarge"));
+    let texts = |count: usize| -> serde_json::Value {
+        let text = json!("x".repeat(32_000));
+        (0..count)
+            .map(|n| (format!("P{n}"), text.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    assert_eq!(insert(texts(16)).await.0, 204);
+    assert_eq!(insert(texts(17)).await, refused("EntityTooLarge"));
+    let early = json!({"D": "1600-12-31T00:00:00Z", "D@odata.type": "Edm.DateTime"});
+    assert_eq!(insert(early).await, refused("OutOfRangeInput"));
+    let large = json!({"L": "9223372036854775808", "L@odata.type": "Edm.Int64"});
+    assert_eq!(insert(large).await, refused("InvalidInput"));
+}
+
+/// R-S05: a merge may not go over the limits either.
+#[tokio::test]
+async fn r_s05_a_merge_is_refused_by_its_result() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let properties = |from: usize, to: usize| {
+        let properties = (from..to).map(|n| (format!("P{n}"), json!(1)));
+        json!(properties.collect::<serde_json::Map<_, _>>()).to_string()
+    };
+    let point = "/people(PartitionKey='p',RowKey='r')";
+    assert_eq!(client.send("MERGE", point, &[], properties(0, 200)).await.status, 204);
+    assert_eq!(client.send("MERGE", point, &[], properties(100, 252)).await.status, 204);
+    let refused = client.send("MERGE", point, &[], properties(252, 253)).await;
+    assert_eq!(refused.failure(), (400, "TooManyProperties"));
+}
+
+#[tokio::test]
+async fn r_s05_keys_have_their_rules() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (key, code) in [
+        ("a/b", "OutOfRangeInput"),
+        ("a\\b", "OutOfRangeInput"),
+        ("#", "OutOfRangeInput"),
+        ("?", "OutOfRangeInput"),
+        ("\t", "OutOfRangeInput"),
+        ("\u{9F}", "OutOfRangeInput"),
+        (&"x".repeat(513), "PropertyValueTooLarge"),
+    ] {
+        let entity = json!({"PartitionKey": key, "RowKey": "r"});
+        let refused = client.post("/people", &entity.to_string()).await;
+        assert_eq!(refused.failure(), (400, code), "{key}");
+    }
+    let refused = client.get("/people(PartitionKey='a%2Fb',RowKey='r')").await;
+    assert_eq!(refused.failure(), (400, "OutOfRangeInput"));
+    let message = &refused.json()["odata.error"]["message"]["value"];
+    let expected = "The 'PartitionKey' parameter of value 'a/b' is out of range.\nRequestId:";
+    assert!(message.as_str().unwrap().starts_with(expected), "{message}");
+}
+
+#[tokio::test]
+async fn r_s05_bodies_have_their_errors() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (body, code) in [
+        ("", "InvalidInput"),
+        ("{", "InvalidInput"),
+        ("[]", "InvalidInput"),
+        (r#"{"RowKey":"r"}"#, "PropertiesNeedValue"),
+        (r#"{"PartitionKey":"p"}"#, "PropertiesNeedValue"),
+        (r#"{"PartitionKey":null,"RowKey":"r"}"#, "PropertiesNeedValue"),
+        (r#"{"PartitionKey":1,"RowKey":"r"}"#, "InvalidInput"),
+        (r#"{"PartitionKey":"p","RowKey":"r","A":1,"A":2}"#, "DuplicatePropertiesSpecified"),
+        (r#"{"PartitionKey":"p","RowKey":"r","A":{}}"#, "InvalidInput"),
+        (r#"{"PartitionKey":"p","RowKey":"r","A@odata.type":"Edm.Guid","A":"x"}"#, "InvalidInput"),
+    ] {
+        assert_eq!(client.post("/people", body).await.failure(), (400, code), "{body}");
+    }
+    let text = [("Content-Type", "text/plain")];
+    let refused = client.send("POST", "/people", &text, "hello").await;
+    assert_eq!(refused.failure(), (415, "MediaTypeNotSupported"));
+    let atom = [("Content-Type", "application/atom+xml")];
+    let refused = client.send("POST", "/people", &atom, "<entry/>").await;
+    assert_eq!(refused.failure(), (415, "AtomFormatNotSupported"));
+}
+
+#[tokio::test]
+async fn r_s05_addresses_have_their_errors() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (method, path, failure) in [
+        ("GET", "/people(PartitionKey=1,RowKey='r')", (400, "InvalidInput")),
+        ("GET", "/people(PartitionKey='p')", (400, "InvalidInput")),
+        ("GET", "/people(PartitionKey='%',RowKey='r')", (400, "InvalidUri")),
+        ("GET", "/people(PartitionKey='p',RowKey='r')?$orderby=A", (501, "NotImplemented")),
+        ("GET", "/missing(PartitionKey='p',RowKey='r')", (404, "TableNotFound")),
+        ("GET", "/people?comp=other", (400, "InvalidQueryParameterValue")),
+        ("GET", "/", (400, "InvalidUri")),
+        ("PUT", "/Tables", (405, "MethodNotAllowed")),
+        ("DELETE", "/people", (405, "MethodNotAllowed")),
+        ("POST", "/people(PartitionKey='p',RowKey='r')", (405, "MethodNotAllowed")),
+        ("TRACE", "/people", (405, "UnsupportedHttpVerb")),
+        ("GET", "/?restype=service&comp=stats", (400, "InvalidQueryParameterValue")),
+        ("GET", "/?comp=properties", (400, "InvalidQueryParameterValue")),
+    ] {
+        let answer = client.send(method, path, &[], "").await;
+        assert_eq!(answer.failure(), failure, "{method} {path}");
+    }
+}
+
+/// R-S12: 4 MiB and no more, whether or not the length is stated.
+#[tokio::test]
+async fn r_s12_a_large_body_is_refused() {
+    let mut limits = Limits::default();
+    limits.body.stall = Duration::from_millis(200);
+    let server = Server::with(limits).await;
+    let mut client = server.with_people().await;
+    let large = "x".repeat((4 << 20) + 1);
+    assert_eq!(client.post("/people", &large).await.failure(), (413, "RequestBodyTooLarge"));
+
+    // A client that promises a body and sends none of it. Its connection cannot be used any more.
+    let mut client = server.client().await;
+    let promise = [("Content-Length", "100"), ("Prefer", "return-no-content")];
+    let stalled = client.promise("POST", "/people", &promise).await;
+    assert_eq!(stalled.failure(), (400, "InvalidInput"));
+}
+
+/// R-S03: a client that asks first is told to go on, or not.
+#[tokio::test]
+async fn r_s03_expect_100_continue() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let expect = [("Content-Length", "35"), ("Expect", "100-continue")];
+    let answer = client.promise("POST", "/people", &expect).await;
+    assert_eq!(answer.status, 100);
+    let unsigned = client.unsigned();
+    unsigned.send(r#"{"PartitionKey":"p","RowKey":"r"  }"#).await;
+    assert_eq!(unsigned.answer().await.unwrap().status, 201);
+    let expect = [("Content-Length", "5000000"), ("Expect", "100-continue")];
+    let answer = client.promise("POST", "/people", &expect).await;
+    assert_eq!(answer.failure(), (413, "RequestBodyTooLarge"));
+}

@@ -1,0 +1,60 @@
+//! Headers of requests and answers (R-S03).
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn r_s03_every_answer_has_its_headers() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let id = [("x-ms-client-request-id", "my id")];
+    for path in ["/Tables('people')", "/Tables('missing')"] {
+        let answer = client.send("GET", path, &id, "").await;
+        assert_eq!(answer.header("x-ms-client-request-id"), Some("my id"));
+        assert_eq!(answer.header("x-ms-version"), Some("2019-02-02"));
+        assert_eq!(answer.header("x-ms-request-id").map(str::len), Some(36));
+        assert!(answer.header("server").unwrap().starts_with("Windows-Azure-Table/1.0"));
+        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert!(answer.header("date").unwrap().ends_with(" GMT"));
+        assert!(answer.header("content-length").is_some());
+    }
+    let missing = client.get("/Tables('missing')").await;
+    let message = missing.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
+    let id = missing.header("x-ms-request-id").unwrap();
+    let expected = format!("The specified resource does not exist.\nRequestId:{id}\nTime:20");
+    assert!(message.starts_with(&expected), "{message}");
+    assert_eq!(missing.json()["odata.error"]["message"]["lang"], "en-US");
+}
+
+#[tokio::test]
+async fn r_s03_versions_and_forms_are_checked() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let mut get = async |headers: &[(&str, &str)]| {
+        let answer = client.send("GET", "/Tables('people')", headers, "").await;
+        (answer.status, answer.header("x-ms-error-code").unwrap_or_default().to_owned())
+    };
+    let refused = |status: u16, code: &str| (status, code.to_owned());
+    let nonsense = get(&[("x-ms-version", "nonsense")]).await;
+    assert_eq!(nonsense, refused(400, "InvalidHeaderValue"));
+    assert_eq!(get(&[("Accept", "")]).await, refused(415, "AtomFormatNotSupported"));
+    assert_eq!(get(&[("Accept", "image/png")]).await, refused(415, "MediaTypeNotSupported"));
+    let old = get(&[("x-ms-version", "2009-09-19")]).await;
+    assert_eq!(old, refused(415, "JsonFormatNotSupported"));
+    assert_eq!(get(&[("x-ms-version", "2035-01-01")]).await.0, 200);
+    let overridden = client.send("GET", "/Tables('people')?$format=json", &[("Accept", "")], "");
+    assert_eq!(overridden.await.status, 200);
+}
+
+/// A write without a body to answer with needs no Accept.
+#[tokio::test]
+async fn a_request_without_an_answers_body_needs_no_accept() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let bare = [("Accept", "")];
+    let point = "/people(PartitionKey='p',RowKey='r')";
+    assert_eq!(client.send("PUT", point, &bare, "{}").await.status, 204);
+    let quiet = [("Accept", ""), ("Prefer", "return-no-content")];
+    let entity = r#"{"PartitionKey":"p","RowKey":"s"}"#;
+    assert_eq!(client.send("POST", "/people", &quiet, entity).await.status, 204);
+}
