@@ -6,7 +6,10 @@ mod support;
 
 mod archive;
 mod base_table;
+mod bulk_delete;
+mod data_series;
 mod index_entities;
+mod logs;
 mod related_rows;
 mod secondary_index;
 
