@@ -6,10 +6,13 @@ mod support;
 
 mod archive;
 mod base_table;
+mod big_entities;
 mod bulk_delete;
 mod data_series;
 mod index_entities;
 mod logs;
+mod modelling;
+mod partitioning;
 mod related_rows;
 mod secondary_index;
 
