@@ -14,7 +14,9 @@ mod logs;
 mod modelling;
 mod partitioning;
 mod related_rows;
+mod retrieval;
 mod secondary_index;
+mod server_views;
 
 use tablestone::{Database, Entity, EntityPage, EntityTable, EntityView, Filter};
 
