@@ -44,11 +44,14 @@ impl Relay for Pipeline {
     }
 
     fn is_settled(&self, version: Version) -> Result<bool> {
+        // Read first: what was published before it was set must be found.
+        let sealed = self.sealed.load(Ordering::Acquire);
         if self.visible() >= version {
             return Ok(true);
         }
         match self.poisoned.get() {
             Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
+            None if sealed => Err(Error::Closed),
             None => Ok(false),
         }
     }
@@ -62,7 +65,7 @@ impl Relay for Pipeline {
     }
 
     fn has_queued(&self) -> bool {
-        !self.sequencer.is_empty() && self.poisoned.get().is_none()
+        !self.sequencer.is_empty() && !self.has_ended()
     }
 
     /// Unless such a job is queued already.
@@ -86,7 +89,7 @@ impl Relay for Pipeline {
 impl Pipeline {
     /// Writes one group, if anything is queued, and publishes it.
     fn drive(&self, log: &mut wal::Writer) {
-        if self.poisoned.get().is_some() {
+        if self.has_ended() {
             return;
         }
         let Some(taken) = self.sequencer.take() else {
@@ -102,6 +105,11 @@ impl Pipeline {
             }
             Err(error) => self.poison(&error),
         }
+    }
+
+    /// Nothing is published any more.
+    fn has_ended(&self) -> bool {
+        self.sealed.load(Ordering::Acquire) || self.poisoned.get().is_some()
     }
 
     fn write_group(&self, log: &mut wal::Writer, taken: &Taken<Record>) -> Result<()> {
@@ -143,6 +151,9 @@ impl Pipeline {
     }
 
     fn sync_log(&self, log: &mut wal::Writer) -> Result<()> {
+        if self.sealed.load(Ordering::Acquire) {
+            return self.check_not_poisoned();
+        }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         log.sync()
     }
@@ -202,10 +213,15 @@ impl Pipeline {
         }
         let mut log = self.log.lock();
         self.drive(&mut log);
-        match self.poisoned.get() {
-            Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
-            None => log.close(),
-        }
+        let sealed = self
+            .check_not_poisoned()
+            .and_then(|()| log.close().inspect_err(|error| self.poison(error)));
+        self.sealed.store(true, Ordering::Release);
+        drop(log);
+        // Those whose commit came too late, and those who wait to be let in: no job will.
+        self.waiters.wake_through(Version::MAX);
+        self.tree.waiters().wake_all();
+        sealed
     }
 
     pub(crate) fn stats(&self) -> CommitStats {

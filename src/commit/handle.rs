@@ -75,6 +75,7 @@ impl<T> Commit<T> {
     /// Conditions that were not met ([`Error::EntityExists`], [`Error::EntityNotFound`],
     /// [`Error::VersionMismatch`]), limits, [`Error::TableNotFound`]: nothing was changed.
     /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
+    /// [`Error::Closed`]: the database was closed before it was written; nothing was changed.
     /// [`Error::Poisoned`]: the log failed, and whether the write survives is known after
     /// reopening.
     pub fn wait(mut self) -> Result<T> {

@@ -58,7 +58,10 @@ pub(crate) struct Pipeline {
     pub(super) memtable_bytes: usize,
     pub(super) waiters: Waiters,
     pub(super) poisoned: OnceLock<Arc<str>>,
+    /// Writes are refused.
     pub(super) closed: AtomicBool,
+    /// The log takes no more: what is not published never will be. Set by who has the log.
+    pub(super) sealed: AtomicBool,
     /// A background drive is queued.
     pub(super) drive_queued: AtomicBool,
     /// A background job that prepares a log segment is queued.
@@ -91,6 +94,7 @@ impl Pipeline {
             waiters: Waiters::default(),
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),
+            sealed: AtomicBool::new(false),
             drive_queued: AtomicBool::new(false),
             prepare_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
@@ -134,6 +138,10 @@ impl Pipeline {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
+        self.check_not_poisoned()
+    }
+
+    pub(super) fn check_not_poisoned(&self) -> Result<()> {
         match self.poisoned.get() {
             Some(cause) => Err(Error::Poisoned(Arc::clone(cause))),
             None => Ok(()),

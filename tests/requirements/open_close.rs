@@ -2,13 +2,20 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tablestone::env::SimEnv;
-use tablestone::{Database, Error, Page, Query, Row, Snapshot, Table, TableView, Version};
+use tablestone::{
+    Database, Error, Page, Precondition, Query, Row, Snapshot, Table, TableView, Version,
+};
 
 use crate::support::fixture::value;
 use crate::support::sim::{DIR, open};
+use crate::support::task::block_on;
 use crate::support::wait::{KilledOnDrop, lines, receive};
 use crate::support::{TestDb, options};
 
@@ -64,6 +71,56 @@ fn after_close_writes_are_refused() {
     drop((t, db));
     let db = Database::open(dir.path(), options()).unwrap();
     assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
+}
+
+/// A write that is under way when the database is closed, checked but not in the log yet, is told so:
+/// nobody would write it any more.
+#[test]
+fn writes_that_closing_overtakes_are_refused_and_change_nothing() {
+    for awaited in [true, false] {
+        let mut db = TestDb::new();
+        let t = db.t();
+        let closing = Database::clone(&db);
+        let late = t.merge("p", "r", Precondition::None, move |_| {
+            let closing = closing.clone();
+            std::thread::spawn(move || closing.close().unwrap()).join().unwrap();
+            Ok(b"late".to_vec())
+        });
+        let outcome = if awaited { block_on(late) } else { late.wait() };
+        assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+        assert!(!t.exists("p", "r").unwrap());
+        drop(t);
+        db.reopen();
+        assert!(!db.t().exists("p", "r").unwrap());
+    }
+}
+
+/// Closing wakes those who wait for room: no flush will make any.
+#[test]
+fn a_task_that_is_held_back_hears_that_the_database_is_closed() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    // More than all memtables may hold.
+    t.insert("p", "large", vec![1; 100_000]).wait().unwrap();
+    let mut held_back = t.insert("p", "small", "");
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut poll = || Pin::new(&mut held_back).poll(&mut Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    assert!(!woken.0.load(Ordering::Relaxed));
+    db.close().unwrap();
+    assert!(woken.0.load(Ordering::Relaxed));
+    assert!(matches!(poll(), Poll::Ready(Err(Error::Closed))));
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 const CHILD_DIR: &str = "TABLESTONE_TEST_OPEN_DIR";
