@@ -14,7 +14,6 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
 
 use tablestone::{
     Continuation, Database, Entity, EntityPage, EntityTable, Filter, Options, Precondition,
@@ -45,7 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(1, &first);
     let second = page(&employees, first.continuation().cloned())?;
     show(2, &second);
-    keep(&token_file, second.continuation())?;
+    let token = second.continuation().ok_or("there are more pages")?;
+    fs::write(&token_file, token.to_string())?;
     let last_read = second.iter().last().ok_or("the page has rows")?.row_key().to_owned();
     drop(employees);
     database.close()?;
@@ -54,7 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Meanwhile there are changes around the token.
     let database = Database::open(&database_dir, Options::default())?;
     let employees = database.table("Employees")?.entities();
-    let token = kept(&token_file)?.ok_or("a token was kept")?;
+    let text = fs::read_to_string(&token_file)?;
+    println!("      -- the token was kept as {text} --");
+    let token: Continuation = text.parse()?;
     let named = String::from_utf8(token.row_key().to_vec())?;
     employees.delete("Sales", &named, Precondition::Exists).wait()?;
     let before = format!("{last_read}_new");
@@ -112,20 +114,4 @@ fn show(number: usize, page: &EntityPage) {
     let next = page.continuation().map(|token| String::from_utf8_lossy(token.row_key()));
     let next = next.as_deref().unwrap_or("the end");
     println!("{number:>4}  {first:<18} .. {last:<18} -> {next}");
-}
-
-/// Keeps a token as two lines of text: keys of entities are text, and these have no line breaks.
-fn keep(file: &Path, token: Option<&Continuation>) -> Result<(), Box<dyn Error>> {
-    let Some(token) = token else {
-        return Ok(fs::write(file, "")?);
-    };
-    let (partition_key, row_key) = (token.partition_key(), token.row_key());
-    Ok(fs::write(file, [partition_key, b"\n", row_key].concat())?)
-}
-
-fn kept(file: &Path) -> Result<Option<Continuation>, Box<dyn Error>> {
-    let text = fs::read_to_string(file)?;
-    Ok(text
-        .split_once('\n')
-        .map(|(partition_key, row_key)| Continuation::new(partition_key, row_key)))
 }

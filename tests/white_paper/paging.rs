@@ -103,11 +103,8 @@ fn u_18_a_token_survives_a_restart_a_compaction_and_the_end_of_what_it_names() {
     let mut db = TestDb::new();
     let table_of_rows = rows(&db, PAGE + 200);
     let token = first_page(&table_of_rows);
-    // As a client would keep it: as text.
-    let kept = (
-        String::from_utf8(token.partition_key().to_vec()).unwrap(),
-        String::from_utf8(token.row_key().to_vec()).unwrap(),
-    );
+    // As a client would keep it.
+    let kept = token.to_string();
     drop((table_of_rows, token));
     db.reopen();
     let rows = table(&db, "Rows");
@@ -115,7 +112,7 @@ fn u_18_a_token_survives_a_restart_a_compaction_and_the_end_of_what_it_names() {
         rows.delete("p", format!("{:05}", 2 * n), Precondition::Exists).wait().unwrap();
     }
     db.compact().unwrap();
-    let token = Continuation::new(kept.0, kept.1);
+    let token = kept.parse().unwrap();
     assert_eq!(resume(&rows, &token), numbers(PAGE + 100..PAGE + 200));
     rows.as_bytes().delete_partition("p").wait().unwrap();
     assert_eq!(resume(&rows, &token), [""; 0], "W-169: nothing is left, which is no error");
