@@ -33,7 +33,6 @@ pub(super) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Single,
-    #[expect(dead_code, reason = "queries are lists")]
     List,
 }
 

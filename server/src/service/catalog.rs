@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tablestone::{Database, Entity, EntityTable, Error, Precondition};
+use tablestone::{Continuation, Database, Entity, EntityQuery, EntityTable, Error, Precondition};
 use uuid::Uuid;
 
 use super::account::{AccountState, Accounts};
@@ -32,7 +32,7 @@ const TABLE_ROW: &str = "table:";
 /// The RowKey of an account's settings.
 const SERVICE_ROW: &str = "service";
 /// A table's name in the case it was created in; what Query Tables filters by.
-const NAME: &str = "TableName";
+pub(super) const NAME: &str = "TableName";
 /// The name of the engine's table.
 const ENGINE_TABLE: &str = "EngineTable";
 /// A table's access policies, as XML.
@@ -65,6 +65,11 @@ pub enum OpenError {
         /// One of them.
         table: String,
     },
+}
+
+/// The name that a query over tables goes on at.
+pub(super) fn next_table(next: &Continuation) -> Option<&[u8]> {
+    next.row_key().strip_prefix(TABLE_ROW.as_bytes())
 }
 
 /// A table as requests see it.
@@ -100,14 +105,8 @@ impl Catalog {
         };
         let catalog = Self { database, meta: meta.entities() };
         let mut known = HashSet::from([META.to_owned()]);
-        for page in catalog.meta.bytes().query().pages() {
-            for row in page?.iter() {
-                let [account, row_key] =
-                    [row.partition_key, row.row_key].map(String::from_utf8_lossy);
-                if let Some(entity) = catalog.meta.get(&account, &row_key)? {
-                    known.extend(catalog.load(&accounts, &entity)?);
-                }
-            }
+        for row in catalog.meta.query().entities() {
+            known.extend(catalog.load(&accounts, &row?)?);
         }
         catalog.drop_unknown(&known).await?;
         Ok((catalog, accounts))
@@ -165,6 +164,17 @@ impl Catalog {
                 Some(next) => from = Some(next),
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// A query over an account's tables by name, from a name on.
+    pub(super) fn tables(&self, account: &str, from: Option<&str>) -> EntityQuery {
+        let query = self.meta.query().partition(account).row_prefix(TABLE_ROW);
+        match from {
+            Some(from) => {
+                query.continue_from(Continuation::new(account, format!("{TABLE_ROW}{from}")))
+            }
+            None => query,
         }
     }
 

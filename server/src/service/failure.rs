@@ -1,6 +1,6 @@
 //! What the engine's errors are to a client.
 
-use tablestone::{EntityError, Error, Limit};
+use tablestone::{EntityError, Error, FilterError, FilterErrorKind, Limit};
 
 use crate::error::{ErrorCode, ServiceError};
 
@@ -58,6 +58,23 @@ fn of_entity(error: &EntityError) -> ServiceError {
             ErrorCode::CommandsInBatchActOnDifferentPartitions.error()
         }
         other => ErrorCode::InvalidInput.because(other),
+    }
+}
+
+/// What is wrong with a filter, which is in `text`.
+pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
+    match error.kind {
+        FilterErrorKind::PropertyAgainstProperty | FilterErrorKind::ConstantAgainstConstant => {
+            ErrorCode::NotImplemented.error()
+        }
+        FilterErrorKind::Syntax | FilterErrorKind::NullLiteral => {
+            // The service tells where it was when it had read what it did not expect.
+            let position = error.column - 1 + error.length;
+            let shown: String = text.chars().take(2_000).collect();
+            ErrorCode::InvalidInput
+                .because(format_args!("Syntax error at position {position} in '{shown}'."))
+        }
+        _ => ErrorCode::InvalidInput.because(format_args!("{error}.")),
     }
 }
 

@@ -12,6 +12,7 @@ mod entities;
 mod failure;
 mod keys;
 mod properties;
+mod query;
 mod tables;
 mod write;
 
@@ -24,6 +25,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
+use tokio::sync::Semaphore;
 
 use self::account::Accounts;
 use self::answer::Answer;
@@ -40,6 +42,9 @@ use crate::telemetry::{Action, Finished, Telemetry};
 
 pub use self::catalog::OpenError;
 
+/// Reads at once that may wait for a disk, for each core.
+const READERS_PER_CORE: usize = 4;
+
 /// The service: accounts, their tables, and a database under them.
 ///
 /// It needs no network: [`handle`](Self::handle) takes a request and gives the answer.
@@ -49,6 +54,8 @@ pub struct TableService {
     limits: Limits,
     budget: BodyBudget,
     telemetry: Telemetry,
+    /// Places for reads that may wait for a disk.
+    readers: Arc<Semaphore>,
 }
 
 impl TableService {
@@ -64,7 +71,9 @@ impl TableService {
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
         let budget = BodyBudget::new(limits.body_memory);
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry })
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let readers = Arc::new(Semaphore::new(READERS_PER_CORE * cores));
+        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, readers })
     }
 
     /// The database.
@@ -182,6 +191,10 @@ impl TableService {
                 *action = Action::GetServiceStats;
                 properties::stats(call)
             }
+            (Resource::Tables, Verb::Get, _) => {
+                *action = Action::QueryTables;
+                self.query_tables(call).await
+            }
             (Resource::Tables, Verb::Post, _) => {
                 *action = Action::CreateTable;
                 let (body, _share) = self.body(call, body).await?;
@@ -203,6 +216,10 @@ impl TableService {
                 *action = Action::SetTableAcl;
                 let (body, _share) = self.body(call, body).await?;
                 self.set_acl(call, table, &body).await
+            }
+            (Resource::Entities { table }, Verb::Get, None | Some("")) => {
+                *action = Action::QueryEntities;
+                self.query_entities(call, table).await
             }
             (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
                 *action = Action::GetEntity;

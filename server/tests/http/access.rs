@@ -165,6 +165,32 @@ async fn r_s08_a_range_of_keys_is_kept_to() {
     }
 }
 
+/// R-S08: a query sees no more than the range of its signature.
+#[tokio::test]
+async fn r_s08_a_query_is_cut_to_the_range() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (partition, row) in [("a", "9"), ("b", "1"), ("b", "2"), ("c", "1"), ("c", "2"), ("d", "1")]
+    {
+        let entity = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}"}}"#);
+        assert_eq!(client.post("/people", &entity).await.status, 201);
+    }
+    let client = client.unsigned();
+    let mut query = async |range, rest: &str| {
+        let signature = table_signature("r", range) + rest;
+        let page = send(client, "GET", "/people()", &signature, "").await.json();
+        let keys = page["value"].as_array().unwrap().iter().map(|row| {
+            format!("{}{}", row["PartitionKey"].as_str().unwrap(), row["RowKey"].as_str().unwrap())
+        });
+        keys.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(query(["", "", "", ""], "").await, "a9 b1 b2 c1 c2 d1");
+    assert_eq!(query(["b", "2", "c", "1"], "").await, "b2 c1");
+    assert_eq!(query(["b", "", "c", ""], "").await, "b1 b2 c1 c2");
+    let filter = "&$filter=RowKey%20eq%20'2'%20or%20PartitionKey%20eq%20'a'";
+    assert_eq!(query(["b", "", "d", ""], filter).await, "b2 c2");
+}
+
 /// R-S08: permissions that the table keeps, and can take back.
 #[tokio::test]
 async fn r_s08_a_stored_policy_can_be_taken_back() {

@@ -6,6 +6,7 @@ mod cross_origin;
 mod entities;
 mod errors;
 mod headers;
+mod queries;
 mod support;
 mod tables;
 mod writes;

@@ -1,0 +1,253 @@
+//! Query Entities and Query Tables: a page at a time, read and printed on a thread that may wait for
+//! a disk.
+
+use std::sync::Arc;
+
+use http::{HeaderName, StatusCode};
+use tablestone::{Continuation, DateTime, EntityPage, EntityQuery, EntityRef, Filter, RowError};
+
+use super::answer::{Answer, Shape};
+use super::call::Call;
+use super::catalog::{self, TableState};
+use super::{TableService, failure};
+use crate::address::Parameter;
+use crate::auth::{KeyRange, Operation};
+use crate::body::AnswerBody;
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::{BodyFormat, names};
+use crate::wire::atom::{self, AtomPrinter};
+use crate::wire::json::{self, EntityPrinter};
+use crate::wire::{Context, Select, continuation};
+
+/// Most items of a page, and how many it has unless less are asked for.
+const PAGE_ITEMS: usize = 1_000;
+/// Room for a small page.
+const BODY_BYTES: usize = 4 << 10;
+
+impl TableService {
+    /// Query Entities.
+    pub(super) async fn query_entities(
+        &self,
+        call: &Call<'_>,
+        table: &str,
+    ) -> Result<Answer, ServiceError> {
+        call.allow(Operation::QueryEntities, Some(table))?;
+        let format = call.format()?;
+        let table = call.table(table)?;
+        let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default());
+        let top = top(call)?;
+        let query = self.entity_query(call, &table, &select, top)?;
+        let (base, account) = (call.base(), call.account.clone());
+        let read = move || {
+            let context = Context { base: &base, account: account.name(), table: &table.name };
+            let page = match top {
+                Some(0) => None,
+                _ => Some(query.page().map_err(|error| failure::of(&error))?),
+            };
+            let body = print(format, context, &select, page.as_ref())
+                .map_err(|error| ErrorCode::InternalError.because(error))?;
+            Ok((body, page.and_then(|page| page.continuation().cloned())))
+        };
+        let (body, next) = self.read(read).await?;
+        let share = self.budget.take(body.len())?;
+        let body = AnswerBody::sharing(body.into(), share);
+        let mut answer = Answer::formatted(StatusCode::OK, format, Shape::List, body);
+        if let Some(next) = next {
+            answer = with_key(answer, names::NEXT_PARTITION_KEY, next.partition_key());
+            answer = with_key(answer, names::NEXT_ROW_KEY, next.row_key());
+        }
+        Ok(answer)
+    }
+
+    /// What a request asks for, of what its signature allows.
+    fn entity_query(
+        &self,
+        call: &Call<'_>,
+        table: &TableState,
+        select: &Select,
+        top: Option<usize>,
+    ) -> Result<EntityQuery, ServiceError> {
+        let mut query = table.entities.query().time_limit(self.limits.query_time);
+        if let Some(filter) = filter(call)? {
+            query = query.filter(filter);
+        }
+        if let Some(range) = call.grant.range() {
+            query = query.filter(within(range));
+        }
+        if let Some(names) = select.names() {
+            query = query.select(names);
+        }
+        if let Some(top) = top {
+            query = query.limit(top);
+        }
+        let next = |parameter| call.query.given(parameter).map(continuation::decode).transpose();
+        let partition_key = next(Parameter::NextPartitionKey)?;
+        match (partition_key, next(Parameter::NextRowKey)?) {
+            (None, None) => Ok(query),
+            (Some(partition_key), row_key) => {
+                let next = Continuation::new(partition_key, row_key.unwrap_or_default());
+                Ok(query.continue_from(next))
+            }
+            (None, Some(_)) => Err(ErrorCode::InvalidInput
+                .because("NextRowKey says nothing without NextPartitionKey.")),
+        }
+    }
+
+    /// Query Tables.
+    pub(super) async fn query_tables(&self, call: &Call<'_>) -> Result<Answer, ServiceError> {
+        call.allow(Operation::QueryTables, None)?;
+        let format = call.format()?;
+        let top = top(call)?;
+        let next = call.query.given(Parameter::NextTableName).map(continuation::decode);
+        let mut query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
+        query = query.time_limit(self.limits.query_time);
+        if let Some(filter) = filter(call)? {
+            query = query.filter(filter);
+        }
+        if let Some(top) = top {
+            query = query.limit(top);
+        }
+        let (base, account) = (call.base(), call.account.clone());
+        let read = move || {
+            let context = Context { base: &base, account: account.name(), table: "Tables" };
+            let page = match top {
+                Some(0) => None,
+                _ => Some(query.page().map_err(|error| failure::of(&error))?),
+            };
+            let names = page.iter().flat_map(EntityPage::iter).filter_map(|row| table_name(&row));
+            let body = match format {
+                BodyFormat::Json(metadata) => json::print_tables(context, metadata, names),
+                BodyFormat::Atom => atom::print_tables(context, now(), names),
+            };
+            Ok((body, page.and_then(|page| page.continuation().cloned())))
+        };
+        let (body, next) = self.read(read).await?;
+        let answer = Answer::formatted(StatusCode::OK, format, Shape::List, body.into());
+        Ok(match next.as_ref().and_then(catalog::next_table) {
+            Some(next) => with_key(answer, names::NEXT_TABLE_NAME, next),
+            None => answer,
+        })
+    }
+
+    /// Runs what may wait for a disk on a thread that may.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let place = Arc::clone(&self.readers).acquire_owned().await;
+        let place = place.map_err(|_| ErrorCode::ServerBusy)?;
+        let read = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            read()
+        });
+        read.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a query broke off");
+            Err(ErrorCode::InternalError.error())
+        })
+    }
+}
+
+/// The items that a page may have; `None` if that is not said.
+fn top(call: &Call<'_>) -> Result<Option<usize>, ServiceError> {
+    let Some(top) = call.query.get(Parameter::Top) else {
+        return Ok(None);
+    };
+    match top.trim().parse() {
+        Ok(top @ 0..=PAGE_ITEMS) => Ok(Some(top)),
+        _ => Err(ErrorCode::InvalidInput
+            .because(format_args!("$top must be a number from 0 to {PAGE_ITEMS}."))),
+    }
+}
+
+/// What `$filter` says, if it does.
+fn filter(call: &Call<'_>) -> Result<Option<Filter>, ServiceError> {
+    let Some(text) = call.query.given(Parameter::Filter) else {
+        return Ok(None);
+    };
+    Filter::parse(text).map(Some).map_err(|error| failure::of_filter(&error, text))
+}
+
+/// The entities that a signature is limited to.
+fn within(range: &KeyRange) -> Filter {
+    let (partition, row) = (Filter::partition_key, Filter::row_key);
+    let start = range.start.as_ref().map(|(start, start_row)| {
+        let first = partition().eq(&**start);
+        let first = match start_row {
+            Some(start_row) => first.and(row().ge(&**start_row)),
+            None => first,
+        };
+        partition().gt(&**start).or(first)
+    });
+    let end = range.end.as_ref().map(|(end, end_row)| {
+        let last = partition().eq(&**end);
+        let last = match end_row {
+            Some(end_row) => last.and(row().le(&**end_row)),
+            None => last,
+        };
+        partition().lt(&**end).or(last)
+    });
+    start.into_iter().chain(end).reduce(Filter::and).unwrap_or_default()
+}
+
+/// A page of entities as a body; without a page, as one of none.
+fn print(
+    format: BodyFormat,
+    context: Context<'_>,
+    select: &Select,
+    page: Option<&EntityPage>,
+) -> Result<Vec<u8>, RowError> {
+    let mut body = Vec::with_capacity(BODY_BYTES);
+    let entities = page.into_iter().flat_map(EntityPage::iter);
+    match format {
+        BodyFormat::Json(metadata) => {
+            let printer = EntityPrinter::new(context, metadata, select);
+            printer.begin_page(&mut body);
+            for entity in entities {
+                printer.page_entity(&mut body, &entity)?;
+            }
+            printer.end_page(&mut body);
+        }
+        BodyFormat::Atom => {
+            let printer = AtomPrinter::new(context, now(), select);
+            printer.begin_feed(&mut body);
+            for entity in entities {
+                printer.feed_entity(&mut body, &entity)?;
+            }
+            printer.end_feed(&mut body);
+        }
+    }
+    Ok(body)
+}
+
+fn table_name<'a>(row: &EntityRef<'a>) -> Option<&'a str> {
+    row.get_as(catalog::NAME).ok().flatten()
+}
+
+/// The answer with a continuation's key, in a form that is never empty.
+fn with_key(answer: Answer, name: HeaderName, key: &[u8]) -> Answer {
+    answer.with_text(name, &continuation::encode(&String::from_utf8_lossy(key)))
+}
+
+fn now() -> DateTime {
+    DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-S08: the condition on entities is the range.
+    #[test]
+    fn r_s08_a_signatures_range_is_a_condition_on_keys() {
+        let end = |partition: &str, row: Option<&str>| {
+            Some((partition.to_owned(), row.map(str::to_owned)))
+        };
+        let text = |start, end| within(&KeyRange { start, end }).to_string();
+        let expected = "(PartitionKey gt 'b' or PartitionKey eq 'b' and RowKey ge '2') and \
+            (PartitionKey lt 'c' or PartitionKey eq 'c' and RowKey le '1')";
+        assert_eq!(text(end("b", Some("2")), end("c", Some("1"))), expected);
+        let expected = "PartitionKey gt '' or PartitionKey eq ''";
+        assert_eq!(text(end("", None), None), expected);
+        assert_eq!(text(None, None), Filter::everything().to_string());
+    }
+}
