@@ -20,6 +20,8 @@ fn hire(company: &EntityTable, name: &str, id: usize) {
     loop {
         let row = get(company, name, "Department");
         let count = row.get_as::<i32>("EmployeeCount").unwrap();
+        // Others come in between.
+        std::thread::yield_now();
         let counted = Entity::new(name, "Department").with("EmployeeCount", count + 1);
         let unchanged = Precondition::Version(row.version().unwrap());
         let mut batch = EntityBatch::new(name);
