@@ -80,6 +80,8 @@ mod version;
 mod wal;
 
 pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
+#[cfg(feature = "serde")]
+pub use entity::SerdeError;
 pub use entity::{
     DateTime, ETag, Entity, EntityError, EntityRef, Explain, Filter, FilterError, FilterErrorKind,
     FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError, Plan, RowError,

@@ -17,11 +17,15 @@ pub(crate) mod filter;
 pub(crate) mod fuzz;
 mod guid;
 mod limits;
+#[cfg(feature = "serde")]
+mod serde;
 #[cfg(test)]
 pub(crate) mod testing;
 mod text;
 mod value;
 
+#[cfg(feature = "serde")]
+pub use self::serde::SerdeError;
 pub use datetime::DateTime;
 pub use entity::Entity;
 pub use entity_ref::EntityRef;

@@ -150,18 +150,21 @@ fn r_d09_a_merge_that_grows_over_a_limit_is_refused() {
     let many = EntityError::TooManyProperties { found: 253, limit: 252 };
     assert_eq!(apply(&numbered(0, 200), &numbered(100, 253)), Err(many.into()));
 
-    let mut old = Entity::new("p", "r");
-    for i in 0..15 {
-        old.set(format!("S{i:02}"), "ä".repeat(32_768));
+    // Text of one, two and three bytes a UTF-16 unit.
+    for unit in ["a", "ä", "名"] {
+        let mut old = Entity::new("p", "r");
+        for i in 0..15 {
+            old.set(format!("S{i:02}"), unit.repeat(32_768));
+        }
+        let room = (1 << 20) - old.size() - 8 - 2 - 4;
+        let patch = |len: usize| entity(&[("B", vec![0; len].into())]);
+        let full = apply(&old, &patch(room)).unwrap();
+        assert_eq!(decode(&full).unwrap().size(), 1 << 20);
+        let large = EntityError::TooLarge { size: (1 << 20) + 1, limit: 1 << 20 };
+        assert_eq!(apply(&old, &patch(room + 1)), Err(large.into()));
+        // A patch that makes room fits, no matter how full the entity was.
+        assert!(Patch::new(&entity(&[("S00", 1.into())])).unwrap().apply(Some(&full)).is_ok());
     }
-    let room = (1 << 20) - old.size() - 8 - 2 - 4;
-    let patch = |len: usize| entity(&[("B", vec![0; len].into())]);
-    let full = apply(&old, &patch(room)).unwrap();
-    assert_eq!(decode(&full).unwrap().size(), 1 << 20);
-    let large = EntityError::TooLarge { size: (1 << 20) + 1, limit: 1 << 20 };
-    assert_eq!(apply(&old, &patch(room + 1)), Err(large.into()));
-    // A patch that makes room is no matter how full the entity was.
-    assert!(Patch::new(&entity(&[("S00", 1.into())])).unwrap().apply(Some(&full)).is_ok());
 }
 
 /// R-D05, R-D09: insert-or-merge of nothing stored is the patch; null in a patch changes nothing.
