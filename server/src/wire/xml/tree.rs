@@ -144,8 +144,8 @@ impl Builder<'_> {
                 self.end();
             }
             Event::End(_) => self.end(),
-            Event::Text(text) => self.text(&text.xml10_content())?,
-            Event::CData(text) => self.text(&text.xml10_content())?,
+            Event::Text(text) => self.plain_text(&text.xml10_content())?,
+            Event::CData(text) => self.plain_text(&text.xml10_content())?,
             Event::GeneralRef(reference) => self.reference(&reference)?,
             Event::DocType(_) => return Err(self.malformed("a document type is not taken")),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
@@ -195,6 +195,14 @@ impl Builder<'_> {
             Some(parent) => parent.children.push(element),
             None => self.root = Some(element),
         }
+    }
+
+    fn plain_text(&mut self, text: &str) -> Result<(), XmlError> {
+        // The reader lets these pass. As references they may stand: we print them so ourselves.
+        if text.contains(|it: char| it < ' ' && !matches!(it, '\t' | '\n' | '\r')) {
+            return Err(self.malformed("expected text, found a control character"));
+        }
+        self.text(text)
     }
 
     fn text(&mut self, text: &str) -> Result<(), XmlError> {
