@@ -1,7 +1,5 @@
 //! Bodies in and out: `cargo bench -p tablestone-server --bench wire`.
 
-#![expect(missing_docs, reason = "what the macros of criterion make has none")]
-
 use std::fmt::Write;
 use std::hint::black_box;
 

@@ -182,6 +182,12 @@ impl AnswerBody {
     pub fn sharing(bytes: Bytes, share: Share) -> Self {
         Self { bytes, _share: share }
     }
+
+    /// What was not sent yet.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl<T: Into<Bytes>> From<T> for AnswerBody {

@@ -35,7 +35,7 @@ pub enum Resource {
 
 impl Resource {
     /// Reads what follows the account's slash, as it was sent.
-    pub(super) fn parse(path: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
         let path = &*decode(path, Plus::Itself)?;
         let (name, keys) = match path.find('(') {
             None => (path, None),

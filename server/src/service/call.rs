@@ -9,7 +9,7 @@ use super::catalog::TableState;
 use crate::address::{Address, Parameter, QueryString, Style};
 use crate::auth::{Grant, Operation};
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{ApiVersion, BodyFormat, Verb, host, response_format};
+use crate::headers::{ApiVersion, BodyFormat, Common, Verb, host, response_format};
 use crate::net::Peer;
 
 /// What an operation needs to know of its request.
@@ -23,6 +23,7 @@ pub(super) struct Call<'a> {
     pub(super) version: Option<ApiVersion>,
     pub(super) account: &'a Arc<AccountState>,
     pub(super) grant: Grant,
+    pub(super) common: &'a Common,
 }
 
 impl Call<'_> {

@@ -14,6 +14,7 @@ mod keys;
 mod properties;
 mod query;
 mod tables;
+mod transaction;
 mod write;
 
 use std::fmt;
@@ -99,7 +100,7 @@ impl TableService {
         let common = Common::of(&head.headers);
         let mut action = Action::Unknown;
         let mut body = std::pin::pin!(body);
-        let outcome = self.answer(&head, body.as_mut(), peer, &mut action).await;
+        let outcome = self.answer(&head, body.as_mut(), peer, &common, &mut action).await;
         if outcome.is_err() {
             crate::body::discard(&head.headers, body, self.limits.body).await;
         }
@@ -132,6 +133,7 @@ impl TableService {
         head: &Parts,
         body: B,
         peer: Peer,
+        common: &Common,
         action: &mut Action,
     ) -> Result<Answer, ServiceError>
     where
@@ -160,7 +162,7 @@ impl TableService {
         let grant = signed.authenticate(account.account(), |table| account.policies(table))?;
         let signed_version = || query.get(Parameter::SignedVersion).and_then(ApiVersion::parse);
         let version = version.or_else(signed_version);
-        let call = Call { head, peer, verb, address, query, version, account, grant };
+        let call = Call { head, peer, verb, address, query, version, account, grant, common };
         self.dispatch(&call, body, action).await
     }
 
@@ -224,6 +226,11 @@ impl TableService {
             (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
                 *action = Action::GetEntity;
                 entities::get(call, table, partition_key, row_key)
+            }
+            (Resource::Batch, Verb::Post, _) => {
+                *action = Action::EntityGroupTransaction;
+                let (body, share) = self.body(call, body).await?;
+                self.transaction(call, body, share).await
             }
             (Resource::Entities { .. }, Verb::Post, None) | (Resource::Entity { .. }, _, None) => {
                 *action = write::action(call.verb, &call.head.headers);

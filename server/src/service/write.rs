@@ -99,6 +99,11 @@ impl Write {
         })
     }
 
+    /// The entity's PartitionKey.
+    pub(super) fn partition_key(&self) -> &str {
+        self.entity.partition_key()
+    }
+
     /// What permission it needs.
     pub(super) fn operation(&self) -> Operation {
         match (self.kind, self.precondition) {

@@ -9,4 +9,5 @@ mod headers;
 mod queries;
 mod support;
 mod tables;
+mod transactions;
 mod writes;

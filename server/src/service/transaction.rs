@@ -1,0 +1,294 @@
+//! Entity group transactions: `POST /$batch` with a change set, or with a single query.
+//!
+//! A transaction that fails is answered with 202 too; its one part is the answer of the operation
+//! that failed, with the operation's place before the text.
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use tablestone::EntityBatch;
+use uuid::Uuid;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::write::{Echo, Write};
+use super::{TableService, entities, failure};
+use crate::address::{Address, QueryString, Resource};
+use crate::body::{AnswerBody, Share};
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::{Preference, Verb, host, names, request_format, response_format, text};
+use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, SubRequest};
+
+/// Operations in a change set (protocol 8).
+const MAX_OPERATIONS: usize = 100;
+
+/// Headers of a request within a batch that mean something.
+static MEANT: [HeaderName; 5] =
+    [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, names::HTTP_METHOD, PREFER];
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// What the parts of an answer have besides their own headers.
+const COMMON: [(&str, &str); 3] = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-cache"),
+    ("DataServiceVersion", "3.0;"),
+];
+
+/// Why a change set failed, and by which operation.
+struct Failed {
+    error: ServiceError,
+    index: usize,
+}
+
+/// One operation of a change set.
+struct Operation {
+    write: Write,
+    echo: Echo,
+}
+
+impl TableService {
+    /// Entity Group Transaction.
+    pub(super) async fn transaction(
+        &self,
+        call: &Call<'_>,
+        body: Bytes,
+        share: Share,
+    ) -> Result<Answer, ServiceError> {
+        let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
+        let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
+        let writer = match &batch {
+            Ok(Batch::ChangeSet(requests)) => change_set(call, requests).await?,
+            Ok(Batch::Query(request)) => self.query_in_batch(call, request).await?,
+            Err(error) => match error.kind {
+                BatchErrorKind::TooManyOperations { .. } => {
+                    failed(call, &call.head.headers, &error.clone().into())
+                }
+                _ => return Err(error.clone().into()),
+            },
+        };
+        let content_type = writer.content_type();
+        // What an answer has room for is part of what its request has.
+        let body = AnswerBody::sharing(writer.finish().into(), share);
+        let answer = Answer { body, ..Answer::empty(StatusCode::ACCEPTED) };
+        Ok(answer.with_text(header::CONTENT_TYPE, &content_type))
+    }
+
+    /// The one query that may stand in a batch, alone.
+    async fn query_in_batch(
+        &self,
+        call: &Call<'_>,
+        request: &SubRequest<'_>,
+    ) -> Result<BatchWriter, ServiceError> {
+        let headers = headers(call, request);
+        let mut writer = BatchWriter::query(Uuid::new_v4());
+        let answer = match self.query(call, request, headers.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => Answer::error(&error, &headers, call.common),
+        };
+        push(&mut writer, request.content_id.as_deref(), &answer);
+        Ok(writer)
+    }
+
+    async fn query(
+        &self,
+        call: &Call<'_>,
+        request: &SubRequest<'_>,
+        headers: HeaderMap,
+    ) -> Result<Answer, ServiceError> {
+        let (address, query) = locate(call, request)?;
+        let verb = verb(request, &headers)?;
+        let head = head(call, headers);
+        let query = QueryString::parse(query)?;
+        let grant = call.grant.clone();
+        let inner = Call { head: &head, verb, address, query, grant, ..*call };
+        match (verb, &inner.address.resource) {
+            (Verb::Get, Resource::Entity { table, partition_key, row_key }) => {
+                entities::get(&inner, table, partition_key, row_key)
+            }
+            (Verb::Get, Resource::Entities { table }) => self.query_entities(&inner, table).await,
+            _ => Err(ErrorCode::InvalidInput
+                .because("Outside of a change set a batch can have one query of entities.")),
+        }
+    }
+}
+
+/// Does the operations of a change set, all or none.
+async fn change_set(
+    call: &Call<'_>,
+    requests: &[SubRequest<'_>],
+) -> Result<BatchWriter, ServiceError> {
+    match commit(call, requests).await {
+        Ok(answers) => {
+            let mut writer = writer();
+            for (request, answer) in requests.iter().zip(&answers) {
+                push(&mut writer, request.content_id.as_deref(), answer);
+            }
+            Ok(writer)
+        }
+        // What is not a mistake of the client's is for it to try again as a whole.
+        Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
+        Err(Failed { error, index }) => {
+            let headers = requests.get(index).map(|request| headers(call, request));
+            let headers = headers.as_ref().unwrap_or(&call.head.headers);
+            Ok(failed(call, headers, &error.in_batch(index)))
+        }
+    }
+}
+
+fn is_for_all(error: &ServiceError) -> bool {
+    let code = error.code();
+    let status = code.status();
+    status == StatusCode::PAYLOAD_TOO_LARGE
+        || status.is_server_error() && code != ErrorCode::NotImplemented
+}
+
+async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answer>, Failed> {
+    let at = |index: usize| move |error: ServiceError| Failed { error, index };
+    let mut batch: Option<(EntityBatch, String)> = None;
+    let mut operations: Vec<Operation> = Vec::with_capacity(requests.len());
+    for (index, request) in requests.iter().enumerate() {
+        let (table, operation) = read(call, request).map_err(at(index))?;
+        let write = &operation.write;
+        let (batch, first) =
+            batch.get_or_insert_with(|| (EntityBatch::new(write.partition_key()), table.clone()));
+        let same_partition = operations
+            .first()
+            .is_none_or(|first| first.write.partition_key() == write.partition_key());
+        if !same_partition || !table.eq_ignore_ascii_case(first) {
+            let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
+            return Err(at(index)(code.error()));
+        }
+        write.allow(call, &table).map_err(at(index))?;
+        write.add_to(batch);
+        operations.push(operation);
+    }
+    let Some((batch, table)) = batch else {
+        let error = ErrorCode::InvalidInput.because("The change set has no operations.");
+        return Err(at(0)(error));
+    };
+    let table = call.table(&table).map_err(at(0))?;
+    let version = table.entities.commit(batch).await.map_err(|error| {
+        let (error, index) = failure::of_engine(&error);
+        Failed { error, index: index.unwrap_or_default() }
+    })?;
+    let answers = operations.iter().enumerate().map(|(index, operation)| {
+        operation.write.answer(call, &table, operation.echo, version).map_err(at(index))
+    });
+    answers.collect()
+}
+
+/// Reads an operation, and the name of its table.
+fn read(call: &Call<'_>, request: &SubRequest<'_>) -> Result<(String, Operation), ServiceError> {
+    let headers = headers(call, request);
+    let verb = verb(request, &headers)?;
+    let (address, _) = locate(call, request)?;
+    let if_match = text(&headers, &header::IF_MATCH);
+    let body = || Write::body(request_format(&headers, call.version)?, request.body);
+    let (table, write) = Write::parse(verb, &address.resource, if_match, body)?;
+    let echo = match verb {
+        Verb::Post => {
+            Echo::new(Preference::of(&headers), || response_format(None, &headers, call.version))?
+        }
+        _ => Echo::none(),
+    };
+    Ok((table.to_owned(), Operation { write, echo }))
+}
+
+fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
+    let method = Method::from_bytes(request.method.as_bytes());
+    Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
+}
+
+/// The headers of a request within the batch that mean something; what it is to accept is said
+/// for all by the batch unless it says so itself.
+fn headers(call: &Call<'_>, request: &SubRequest<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(2 * MEANT.len());
+    for (name, value) in &request.headers {
+        let meant = MEANT.iter().find(|meant| name.eq_ignore_ascii_case(meant.as_str()));
+        if let (Some(name), Ok(value)) = (meant, HeaderValue::from_str(value)) {
+            headers.append(name, value);
+        }
+    }
+    if !headers.contains_key(header::ACCEPT)
+        && let Some(accept) = call.head.headers.get(header::ACCEPT)
+    {
+        headers.insert(header::ACCEPT, accept.clone());
+    }
+    headers
+}
+
+/// The head of a request of its own.
+fn head(call: &Call<'_>, headers: HeaderMap) -> Parts {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.uri = call.head.uri.clone();
+    head.headers = headers;
+    if let Some(host) = call.head.headers.get(header::HOST) {
+        head.headers.insert(header::HOST, host.clone());
+    }
+    head
+}
+
+/// What a request within the batch is about, and its query string.
+fn locate<'r>(
+    call: &Call<'r>,
+    request: &'r SubRequest<'r>,
+) -> Result<(Address<'r>, &'r str), ServiceError> {
+    let target = request.target;
+    let (target, query) = target.split_once('?').unwrap_or((target, ""));
+    let rest = ["http://", "https://"].iter().find_map(|scheme| {
+        let start = target.get(..scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then(|| target.get(scheme.len()..))?
+    });
+    let outer = host(&call.head.uri, &call.head.headers);
+    let (host, path) = match rest {
+        Some(rest) => match rest.find('/') {
+            Some(slash) => (rest.get(..slash), rest.get(slash..).unwrap_or_default()),
+            None => (Some(rest), "/"),
+        },
+        None if target.starts_with('/') => (outer, target),
+        // Relative to the account.
+        None => {
+            let resource = Resource::parse(target)?;
+            return Ok((Address { resource, ..call.address.clone() }, query));
+        }
+    };
+    let address = Address::parse(host, path, |name| name == call.address.account)?;
+    if address.account != call.address.account || address.secondary {
+        return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
+    }
+    Ok((address, query))
+}
+
+fn writer() -> BatchWriter {
+    BatchWriter::change_set(Uuid::new_v4(), Uuid::new_v4())
+}
+
+/// The answer to a change set of which nothing was done.
+fn failed(call: &Call<'_>, headers: &HeaderMap, error: &ServiceError) -> BatchWriter {
+    let mut writer = writer();
+    push(&mut writer, None, &Answer::error(error, headers, call.common));
+    writer
+}
+
+/// Adds an answer as a part.
+fn push(writer: &mut BatchWriter, content_id: Option<&str>, answer: &Answer) {
+    let own = answer.headers.iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((spelling(name), value))
+    });
+    let headers: Vec<(&str, &str)> = COMMON.into_iter().chain(own).collect();
+    let body = answer.body.bytes();
+    writer.part(&BatchPart { status: answer.status, content_id, headers: &headers, body });
+}
+
+/// A header's name as clients look for it: some do so in one case alone.
+fn spelling(name: &HeaderName) -> &str {
+    match name.as_str() {
+        "etag" => "ETag",
+        "location" => "Location",
+        "content-type" => "Content-Type",
+        "dataserviceid" => "DataServiceId",
+        "preference-applied" => "Preference-Applied",
+        other => other,
+    }
+}

@@ -1,0 +1,325 @@
+//! Entity group transactions as no SDK sends them, and what all of them rely on (protocol 8,
+//! R-S07).
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
+
+const BASE: &str = "http://localhost/devstoreaccount1";
+const TYPE: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=batch_b");
+
+/// A part of a batch: a request with headers, and a body.
+fn part(request: &str, headers: &[&str], body: &str) -> String {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    format!(
+        "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+         {request} HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n{headers}\
+         Content-Type: application/json\r\n\r\n{body}\r\n"
+    )
+}
+
+fn insert(row: &str) -> String {
+    let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","N":1}}"#);
+    part(&format!("POST {BASE}/people"), &["Prefer: return-no-content"], &body)
+}
+
+fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {
+    let target = format!("{BASE}/people(PartitionKey='p',RowKey='{row}')");
+    part(&format!("{method} {target}"), headers, body)
+}
+
+fn change_set(parts: &[String]) -> String {
+    let mut body =
+        "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n".to_owned();
+    for part in parts {
+        body += "--changeset_c\r\n";
+        body += part;
+    }
+    body + "--changeset_c--\r\n--batch_b--\r\n"
+}
+
+async fn post(client: &mut Signing, body: &str) -> Answer {
+    client.send("POST", "/$batch", &[TYPE], body).await
+}
+
+/// The parts of an answer: status, headers in lower case, body.
+fn parts(answer: &Answer) -> Vec<Answer> {
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let outer =
+        answer.header("content-type").and_then(|it| it.strip_prefix("multipart/mixed; boundary="));
+    let outer = outer.expect("a boundary");
+    assert!(outer.starts_with("batchresponse_"), "{outer}");
+    let text = answer.text().strip_prefix(&format!("--{outer}\r\n")).expect("the boundary first");
+    let text = text.strip_suffix(&format!("--{outer}--\r\n")).expect("the boundary last");
+    let inner = text
+        .strip_prefix("Content-Type: multipart/mixed; boundary=")
+        .and_then(|rest| rest.split_once("\r\n\r\n"));
+    let bodies: Vec<&str> = match inner {
+        None => vec![text],
+        Some((inner, rest)) => {
+            assert!(inner.starts_with("changesetresponse_"), "{inner}");
+            let rest = rest.strip_suffix(&format!("--{inner}--\r\n")).expect("closed");
+            rest.split(&format!("--{inner}\r\n")).skip(1).collect()
+        }
+    };
+    bodies.into_iter().map(answer_of).collect()
+}
+
+fn answer_of(part: &str) -> Answer {
+    let part = part.strip_prefix(
+        "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+    );
+    let (head, body) = part.and_then(|part| part.split_once("\r\n\r\n")).expect("a part");
+    let mut lines = head.split("\r\n");
+    let status =
+        lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")).expect("a status line");
+    let status = status.split(' ').next().and_then(|it| it.parse().ok()).expect("a status");
+    let headers = lines.map(|line| line.split_once(": ").expect("a header"));
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = body.strip_suffix("\r\n").expect("a line end");
+    Answer { status, headers, body: body.as_bytes().to_vec() }
+}
+
+/// The code and the text of the only part, which is an error.
+fn failure(answer: &Answer) -> (u16, String, String) {
+    let parts = parts(answer);
+    assert_eq!(parts.len(), 1, "{answer:?}");
+    let error = &parts[0].json()["odata.error"];
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let message = text(&error["message"]["value"]);
+    let line = message.split('\n').next().expect("a line").to_owned();
+    (parts[0].status, text(&error["code"]), line)
+}
+
+async fn rows(client: &mut Signing) -> Vec<String> {
+    let page = client.get("/people()?$select=RowKey").await.json();
+    let rows = page["value"].as_array().expect("rows");
+    rows.iter().map(|row| row["RowKey"].as_str().expect("a key").to_owned()).collect()
+}
+
+/// R-S07: all kinds of operations, in order, at one version; identifiers come back.
+#[tokio::test]
+async fn r_s07_a_transaction_does_all_its_operations() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    assert_eq!(post(&mut client, &change_set(&["u", "m", "d"].map(insert))).await.status, 202);
+    let identified = insert("new").replacen("\r\n\r\n", "\r\nContent-ID: seven\r\n\r\n", 1);
+    let body = change_set(&[
+        identified,
+        write("PUT", "u", &["If-Match: *"], r#"{"A":"--changeset_c\r\n--batch_b--"}"#),
+        write("MERGE", "m", &[], r#"{"A":2,"PartitionKey":"p","RowKey":"m"}"#),
+        write("DELETE", "d", &["If-Match: *"], ""),
+        write("POST", "x", &["X-HTTP-Method: MERGE"], r#"{"A":3}"#),
+    ]);
+    for body in [body.clone(), body.replace("\r\n", "\n").replace("--batch_b--\n", "--batch_b\n")] {
+        let parts = parts(&post(&mut client, &body).await);
+        let statuses: Vec<u16> = parts.iter().map(|part| part.status).collect();
+        assert_eq!(statuses, [204; 5]);
+        let etag = parts[1].header("ETag").expect("a tag").to_owned();
+        let tags: Vec<_> = parts.iter().map(|part| part.header("ETag")).collect();
+        assert_eq!(tags, [Some(&*etag), Some(&etag), Some(&etag), None, Some(&etag)]);
+        assert_eq!(parts[0].header("Content-ID"), Some("seven"));
+        assert_eq!(parts[0].header("Preference-Applied"), Some("return-no-content"));
+        let location = format!("{BASE}/people(PartitionKey='p',RowKey='new')");
+        assert_eq!(parts[0].header("Location"), Some(&*location));
+        assert_eq!(parts[0].header("DataServiceId"), Some(&*location));
+        assert!(parts.iter().all(|part| part.body.is_empty()));
+        assert_eq!(rows(&mut client).await, ["m", "new", "u", "x"]);
+        let changed = client.get("/people(PartitionKey='p',RowKey='u')").await;
+        assert_eq!(changed.json()["A"], "--changeset_c\r\n--batch_b--");
+        assert_eq!(changed.header("etag"), Some(&*etag));
+        // Once more for bare line feeds.
+        client.delete("/people(PartitionKey='p',RowKey='new')").await;
+        client.post("/people", r#"{"PartitionKey":"p","RowKey":"d"}"#).await;
+    }
+}
+
+/// R-S07: an insert that wants its entity back has it, on one line.
+#[tokio::test]
+async fn r_s07_inserts_are_answered_as_preferred() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let unspecified = insert("a").replace("Prefer: return-no-content\r\n", "");
+    let content = insert("b").replace("return-no-content", "return-content");
+    let parts = parts(&post(&mut client, &change_set(&[unspecified, content])).await);
+    for (part, row, applied) in [(&parts[0], "a", None), (&parts[1], "b", Some("return-content"))] {
+        assert_eq!(part.status, 201);
+        assert_eq!(part.header("Preference-Applied"), applied);
+        let json = part.json();
+        assert_eq!((&json["RowKey"], &json["N"]), (&json!(row), &json!(1)));
+        assert!(json.get("odata.etag").is_none(), "nometadata was asked for");
+    }
+}
+
+/// R-S07: what fails is told with its place, and nothing is done.
+#[tokio::test]
+async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
+    client.post("/Tables", r#"{"TableName":"others"}"#).await;
+    let other = r#"{"PartitionKey":"q","RowKey":"r"}"#;
+    let stale = "If-Match: W/\"datetime'2000-01-01T00%3A00%3A00Z'\"";
+    let exists = "The specified entity already exists.";
+    let missing = "The specified resource does not exist.";
+    let condition = "The update condition specified in the request was not satisfied.";
+    let twice = "The batch request contains multiple changes with same row key. An entity can \
+                 appear only once in a batch request.";
+    let partitions = "All commands in a batch must operate on same entity group.";
+    let cases = [
+        (insert("there"), 409, "EntityAlreadyExists", exists),
+        (write("PUT", "no", &["If-Match: *"], "{}"), 404, "ResourceNotFound", missing),
+        (write("DELETE", "no", &["If-Match: *"], ""), 404, "ResourceNotFound", missing),
+        (write("PUT", "there", &[stale], "{}"), 412, "UpdateConditionNotSatisfied", condition),
+        (insert("first"), 400, "InvalidDuplicateRow", twice),
+        (
+            insert("x").replace(r#""p""#, r#""q""#),
+            400,
+            "CommandsInBatchActOnDifferentPartitions",
+            partitions,
+        ),
+        (
+            part(
+                &format!("DELETE {BASE}/people(PartitionKey='q',RowKey='r')"),
+                &["If-Match: *"],
+                other,
+            ),
+            400,
+            "CommandsInBatchActOnDifferentPartitions",
+            partitions,
+        ),
+        (
+            insert("x").replace("/people", "/others"),
+            400,
+            "CommandsInBatchActOnDifferentPartitions",
+            partitions,
+        ),
+        (write("DELETE", "there", &[], ""), 400, "InvalidInput", "A delete needs"),
+        (write("PUT", "x", &[], "{"), 400, "InvalidInput", "byte 1 of the JSON: expected a name"),
+        (
+            write("PUT", "x", &["If-Match: nonsense"], "{}"),
+            400,
+            "InvalidInput",
+            "\"nonsense\" is no ETag",
+        ),
+        (
+            write("PUT", "x", &[], r#"{"a-b":1}"#),
+            400,
+            "PropertyNameInvalid",
+            "The property name is invalid.",
+        ),
+        (write("GET", "there", &[], ""), 405, "MethodNotAllowed", "The requested method"),
+        (write("EAT", "there", &[], ""), 405, "UnsupportedHttpVerb", "The resource doesn't"),
+        (
+            insert("x").replace("/people", "/Tables('t')"),
+            405,
+            "MethodNotAllowed",
+            "The requested method",
+        ),
+        (
+            insert("x").replace("devstoreaccount1", SECOND_ACCOUNT),
+            400,
+            "InvalidInput",
+            "A batch is about one account.",
+        ),
+    ];
+    for (second, status, code, text) in cases {
+        let answer =
+            post(&mut client, &change_set(&[insert("first"), second, insert("last")])).await;
+        let (found, found_code, found_text) = failure(&answer);
+        assert_eq!((found, &*found_code), (status, code), "{found_text}");
+        assert!(found_text.starts_with(&format!("1:{text}")), "{found_text}");
+        assert_eq!(rows(&mut client).await, ["there"], "{text}");
+    }
+    let nowhere = change_set(&[insert("a").replace("/people", "/nowhere")]);
+    let (status, code, text) = failure(&post(&mut client, &nowhere).await);
+    assert_eq!(
+        (status, &*code, &*text),
+        (404, "TableNotFound", "0:The table specified does not exist.")
+    );
+}
+
+/// R-S07, R-S12: a hundred operations, and not one more.
+#[tokio::test]
+async fn r_s07_a_hundred_operations() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let many: Vec<String> = (0..101).map(|row| insert(&format!("{row:03}"))).collect();
+    let (status, code, text) = failure(&post(&mut client, &change_set(&many)).await);
+    assert_eq!((status, &*code), (400, "InvalidInput"));
+    assert_eq!(
+        text,
+        "99:The batch request operation exceeds the maximum 100 changes per change set."
+    );
+    assert_eq!(rows(&mut client).await, [""; 0]);
+    assert_eq!(parts(&post(&mut client, &change_set(&many[..100])).await).len(), 100);
+    assert_eq!(rows(&mut client).await.len(), 100);
+    let (status, code, _) = failure(&post(&mut client, &change_set(&[])).await);
+    assert_eq!((status, &*code), (400, "InvalidInput"));
+}
+
+/// R-S07: what is no batch is refused as a whole.
+#[tokio::test]
+async fn r_s07_malformed_batches() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let good = change_set(&[insert("a")]);
+    let second = good.replace("--batch_b--\r\n", &good);
+    for body in ["", "x", &second, &good.replace("--changeset_c--\r\n--batch_b--\r\n", "")] {
+        assert_eq!(post(&mut client, body).await.failure(), (400, "InvalidInput"), "{body}");
+    }
+    let json = client.send("POST", "/$batch", &[("Content-Type", "application/json")], &good).await;
+    assert_eq!(json.failure(), (400, "InvalidInput"));
+    let large = change_set(&[write("PUT", "a", &[], &" ".repeat(4 << 20))]);
+    assert_eq!(post(&mut client, &large).await.failure(), (413, "RequestBodyTooLarge"));
+    assert_eq!(rows(&mut client).await, [""; 0]);
+    assert_eq!(client.get("/$batch").await.failure(), (405, "MethodNotAllowed"));
+}
+
+/// Protocol 8: one query alone, here without the blank line after its headers.
+#[tokio::test]
+async fn r_s07_a_query_in_a_batch() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    client.post("/people", r#"{"PartitionKey":"p","RowKey":"r","N":"é"}"#).await;
+    let body = |target: &str| {
+        format!(
+            "--batch_b\r\nContent-Type: application/http\r\n\r\nGET {target} HTTP/1.1\r\n\
+             Accept: application/json;odata=nometadata\r\n--batch_b--"
+        )
+    };
+    let point = format!("{BASE}/people(PartitionKey='p', RowKey='r')?$select=N");
+    let one = parts(&post(&mut client, &body(&point)).await);
+    assert_eq!((one.len(), one[0].status, one[0].json()), (1, 200, json!({"N": "é"})));
+    assert!(one[0].header("ETag").is_some());
+    let filter = format!("{BASE}/people()?$filter=RowKey%20eq%20'r'&$select=RowKey");
+    let list = parts(&post(&mut client, &body(&filter)).await);
+    assert_eq!(list[0].json(), json!({"value": [{"RowKey": "r"}]}));
+    let missing = format!("{BASE}/people(PartitionKey='p',RowKey='x')");
+    let missing = parts(&post(&mut client, &body(&missing)).await);
+    assert_eq!(missing[0].status, 404);
+    assert_eq!(missing[0].json()["odata.error"]["code"], "ResourceNotFound");
+    let tables = parts(&post(&mut client, &body(&format!("{BASE}/Tables"))).await);
+    assert_eq!(tables[0].status, 400);
+}
+
+/// Addresses of operations may leave out the host, or the account too.
+#[tokio::test]
+async fn r_s07_addresses_of_operations() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (row, target) in [
+        ("a", "/devstoreaccount1/people"),
+        ("b", "people"),
+        ("c", "HTTP://elsewhere:1/devstoreaccount1/PEOPLE"),
+    ] {
+        let body = change_set(&[insert(row).replace(&format!("{BASE}/people"), target)]);
+        assert_eq!(parts(&post(&mut client, &body).await)[0].status, 204, "{target}");
+    }
+    assert_eq!(rows(&mut client).await, ["a", "b", "c"]);
+    // Another account's batch does not reach this one's tables.
+    let mut second = server.client_of(SECOND_ACCOUNT, SECOND_KEY).await;
+    let (status, code, _) = failure(&post(&mut second, &change_set(&[insert("x")])).await);
+    assert_eq!((status, &*code), (400, "InvalidInput"));
+    assert_eq!(rows(&mut client).await, ["a", "b", "c"]);
+}
