@@ -4,7 +4,15 @@
 //!
 //! | room | holds |
 //! | --- | --- |
+//! | `cli` | the commands of the binary |
+//! | `service` | every operation of the protocol |
+//! | `config` | what the server is told |
+//! | `net` | connections: listening, TLS, HTTP, limits, the admin port |
+//! | `auth` | accounts, signatures, what they grant |
 //! | `wire` | the forms of the protocol's bodies, both directions: JSON, Atom, XML, batch, continuation |
+//! | `telemetry` | metrics and the access log |
+//! | `address`, `headers` | what a request is about and asks for |
+//! | `body`, `error` | bodies and their memory, the protocol's errors |
 
 #![warn(
     clippy::unwrap_used,
@@ -17,6 +25,7 @@
 pub mod address;
 pub mod auth;
 pub mod body;
+pub mod cli;
 pub mod config;
 pub mod error;
 pub mod headers;

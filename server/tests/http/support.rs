@@ -207,7 +207,7 @@ const USUAL: [(&str, &str); 4] = [
 ];
 
 impl Signing {
-    fn new(client: Client, account: &'static str, key: &str) -> Self {
+    pub(crate) fn new(client: Client, account: &'static str, key: &str) -> Self {
         Self { client, account, key: SigningKey::parse(key).expect("a key") }
     }
 

@@ -1,0 +1,231 @@
+//! `tablestone serve`: from options to a server that runs until it is told to stop.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tablestone::{Database, Durability, Options};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::level_filters::LevelFilter;
+
+use super::CliError;
+use crate::config::{Config, File, Partial, Size, parse_accounts, parse_durability};
+use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
+use crate::service::TableService;
+use crate::telemetry::Telemetry;
+
+/// How often metrics are summed up.
+const SUM_UP: Duration = Duration::from_secs(5);
+/// File descriptors that are not for connections: the database's files, and a few of the process.
+const OTHER_FILES: u64 = 1024;
+
+/// Options of `serve`. What is not said here or in the environment is taken from the file, and what
+/// is not there either has a default.
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// A TOML file with what options say, and with accounts and limits
+    #[arg(long, value_name = "FILE", env = "TABLESTONE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where to listen [default: 127.0.0.1:10002, where UseDevelopmentStorage=true looks]
+    #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// The directory of the data [default: tablestone-data]
+    #[arg(long, value_name = "DIR", env = "TABLESTONE_DATA")]
+    data: Option<PathBuf>,
+    /// Where to answer /health, /ready and /metrics [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_ADMIN")]
+    admin: Option<SocketAddr>,
+    /// When a write is acknowledged: sync (when it would survive a power cut), os, or the time
+    /// between syncs such as 100ms [default: sync]
+    #[arg(long, value_name = "WHEN", env = "TABLESTONE_DURABILITY", value_parser = parse_durability)]
+    durability: Option<Durability>,
+    /// Memory for the newest entities and for caches [default: 256MiB]
+    #[arg(long, value_name = "SIZE", env = "TABLESTONE_MEMORY")]
+    memory: Option<Size>,
+    /// The certificate to serve https with, as a PEM file
+    #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_CERTIFICATE")]
+    tls_certificate: Option<PathBuf>,
+    /// The certificate's key, as a PEM file
+    #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// Log each request
+    #[arg(long, env = "TABLESTONE_ACCESS_LOG")]
+    access_log: bool,
+    /// What to log: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", env = "TABLESTONE_LOG", default_value = "info")]
+    log: LevelFilter,
+    /// Log as lines of JSON
+    #[arg(long, env = "TABLESTONE_LOG_JSON")]
+    log_json: bool,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        start_log(self.log, self.log_json);
+        let config = self.config()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(serve(config))
+    }
+
+    fn config(self) -> Result<Config, CliError> {
+        let file = match &self.config {
+            Some(path) => File::read(path)?.into_partial(),
+            None => Partial::default(),
+        };
+        // Accounts are secrets, which command lines show to everybody: there is no option for them.
+        let accounts = ["TABLESTONE_ACCOUNTS", "AZURITE_ACCOUNTS"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok())
+            .filter(|accounts| !accounts.trim().is_empty());
+        let said = Partial {
+            listen: self.listen,
+            admin: self.admin,
+            data: self.data,
+            accounts: accounts.as_deref().map(parse_accounts),
+            tls_certificate: self.tls_certificate,
+            tls_key: self.tls_key,
+            durability: self.durability,
+            memory: self.memory,
+            access_log: self.access_log.then_some(true),
+            ..Partial::default()
+        };
+        Ok(said.or(file).resolve()?)
+    }
+}
+
+/// Runs a server until a signal tells it to stop.
+async fn serve(config: Config) -> Result<(), CliError> {
+    let limits = connection_limits(config.limits.connection);
+    let tls = match &config.tls {
+        Some((certificate, key)) => Some(Tls::read(certificate, key)?),
+        None => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let database = open(&config)?;
+    let telemetry = match config.admin {
+        Some(_) => Telemetry::on(config.access_log),
+        None => Telemetry::off(config.access_log),
+    };
+    let accounts = config.accounts.clone();
+    let service = TableService::open(database, accounts, config.limits, telemetry).await?;
+    let service = Arc::new(service);
+    let (shutdown, ready) = (Shutdown::new(), Readiness::default());
+    let listener = bind(config.listen, tls, limits).await?;
+    let address = listener.local_addr()?;
+    let mut running = vec![tokio::spawn(listener.run(Arc::clone(&service), &shutdown))];
+    if let Some(admin) = config.admin {
+        let listener = bind(admin, None, limits).await?;
+        eprintln!("tablestone answers /health, /ready, /metrics on {}", listener.local_addr()?);
+        let admin = Arc::new(admin_of(&service, ready.clone()));
+        running.push(tokio::spawn(listener.run(admin, &shutdown)));
+        tokio::spawn(sum_up(Arc::clone(&service)));
+    }
+    ready.set(true);
+    eprintln!("tablestone listens on {scheme}://{address}, data in {}", config.data.display());
+    if config.is_open_to_all() {
+        tracing::warn!(
+            "{address} can be reached from other machines, and an account has the emulator's key, \
+             which everybody knows: give it another (TABLESTONE_ACCOUNTS=name:key)"
+        );
+    }
+    stop_signal().await?;
+    eprintln!("tablestone is stopping");
+    ready.set(false);
+    shutdown.begin();
+    for listener in running {
+        listener.await?;
+    }
+    service.database().clone().close()?;
+    Ok(())
+}
+
+async fn bind(
+    address: SocketAddr,
+    tls: Option<Tls>,
+    limits: ConnectionLimits,
+) -> Result<Listener, CliError> {
+    let listener = Listener::bind(address, tls, limits).await;
+    listener.map_err(|error| format!("cannot listen on {address}: {error}").into())
+}
+
+fn open(config: &Config) -> Result<Database, CliError> {
+    let options = Options::default().durability(config.durability).memory_budget(config.memory);
+    let database = Database::open(&config.data, options)?;
+    let report = database.recovery_report();
+    if let Some(tail) = &report.torn_tail {
+        tracing::info!(?tail, "the end of the log was torn: no acknowledged write was in it");
+    }
+    Ok(database)
+}
+
+fn admin_of(service: &Arc<TableService>, ready: Readiness) -> Admin {
+    let (troubled, counted) = (Arc::clone(service), Arc::clone(service));
+    let trouble =
+        move || troubled.database().stats().poisoned.map(|why| format!("read-only: {why}"));
+    let metrics = move || counted.telemetry().render(&counted.database().stats());
+    Admin::new(ready, trouble, metrics)
+}
+
+async fn sum_up(service: Arc<TableService>) {
+    let mut ticks = tokio::time::interval(SUM_UP);
+    loop {
+        ticks.tick().await;
+        service.telemetry().sum_up();
+    }
+}
+
+/// Waits for SIGINT or SIGTERM; another one afterwards ends the process as usual.
+async fn stop_signal() -> Result<(), CliError> {
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        // What was acknowledged is safe: stopping in order only saves work at the next start.
+        std::process::exit(1);
+    });
+    Ok(())
+}
+
+/// Lets the process have as many files as it may, and no more connections than leave enough for the
+/// database: it cannot do without its files.
+fn connection_limits(mut limits: ConnectionLimits) -> ConnectionLimits {
+    let now = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: now.maximum, maximum: now.maximum };
+    let files = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => now.maximum,
+        Err(_) => now.current,
+    };
+    if let Some(files) = files {
+        let most = files.saturating_sub(OTHER_FILES).max(files / 2);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if most < limits.connections {
+            tracing::warn!("{files} open files allow for {most} connections");
+            limits.connections = most;
+        }
+    }
+    limits
+}
+
+fn start_log(level: LevelFilter, json: bool) {
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr);
+    if json {
+        log.json().flatten_event(true).init();
+    } else {
+        log.init();
+    }
+}

@@ -1,0 +1,16 @@
+//! The binary: reads the command line and does what it says.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tablestone_server::cli::Cli;
+
+fn main() -> ExitCode {
+    match Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The binary: starts without a word, stops in order, says what is wrong.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::support::{Client, Signing};
+
+const KEY: &str = "b3duIGtleQ==";
+
+fn tablestone(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+    command.args(["serve", "--durability", "os", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(directory.join("data")).args(arguments);
+    command.env("TABLESTONE_ACCOUNTS", format!("mine:{KEY}"));
+    command.stderr(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// A running server; killed when the test is over, however it ends.
+struct Process {
+    child: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Process {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log }
+    }
+
+    /// The address in the next line that has a text before it.
+    fn address_after(&mut self, text: &str) -> SocketAddr {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended: {all}");
+            if let Some((_, rest)) = line.split_once(text) {
+                let address = rest.split([',', '\n']).next().unwrap();
+                return address.parse().unwrap_or_else(|_| panic!("{line}"));
+            }
+            all += &line;
+        }
+    }
+
+    /// Asks it to stop, and waits; what it wrote meanwhile.
+    fn stop(mut self) -> String {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn client(address: SocketAddr) -> Signing {
+    Signing::new(Client::connect(address).await, "mine", KEY)
+}
+
+#[tokio::test]
+async fn it_serves_and_stops_and_keeps_what_it_was_given() {
+    let directory = TempDir::new().unwrap();
+    let admin = ["--admin", "127.0.0.1:0", "--access-log"];
+    let mut process = Process::start(tablestone(directory.path(), &admin));
+    let admin = process.address_after("/metrics on ");
+    let address = process.address_after("listens on http://");
+    let mut mine = client(address).await;
+    assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
+    let entity = r#"{"PartitionKey":"p","RowKey":"r","A":7}"#;
+    assert_eq!(mine.post("/people", entity).await.status, 201);
+
+    let mut operator = Client::connect(admin).await;
+    assert_eq!(operator.get("/health").await.status, 200);
+    assert_eq!(operator.get("/ready").await.text(), "ready\n");
+    let metrics = operator.get("/metrics").await;
+    let line = r#"tablestone_requests_total{operation="InsertEntity",status="2xx"} 1"#;
+    assert!(metrics.text().contains(line), "{}", metrics.text());
+    assert!(metrics.text().contains("tablestone_engine_commits_total"));
+
+    let log = process.stop();
+    assert!(log.contains("operation=\"InsertEntity\"") && log.contains("status=201"), "{log}");
+    assert!(log.contains("stopping"), "{log}");
+
+    let mut process = Process::start(tablestone(directory.path(), &[]));
+    let address = process.address_after("listens on http://");
+    let got = client(address).await.get("/people(PartitionKey='p',RowKey='r')").await;
+    assert_eq!(got.json()["A"], 7);
+    let second = failure(tablestone(directory.path(), &[]));
+    assert!(second.contains("is open already"), "{second}");
+    process.stop();
+}
+
+fn failure(mut command: Command) -> String {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let text = String::from_utf8(stderr).unwrap();
+    assert!(!status.success(), "{text}");
+    text
+}
+
+#[tokio::test]
+async fn it_serves_https() {
+    let directory = TempDir::new().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let (certificate, key) = (data.join("localhost.pem"), data.join("localhost.key"));
+    let config = directory.path().join("tablestone.toml");
+    let text = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    std::fs::write(&config, text).unwrap();
+    let arguments = ["--config", config.to_str().unwrap()];
+    let mut process = Process::start(tablestone(directory.path(), &arguments));
+    process.address_after("listens on https://");
+    process.stop();
+}
+
+#[test]
+fn it_says_what_is_wrong() {
+    let directory = TempDir::new().unwrap();
+    let run = |arguments: &[&str]| failure(tablestone(directory.path(), arguments));
+    let missing = run(&["--config", "/nowhere.toml"]);
+    assert!(missing.contains("cannot read \"/nowhere.toml\""), "{missing}");
+    let memory = run(&["--memory", "much"]);
+    assert!(memory.contains("\"much\" is no size"), "{memory}");
+    let half = run(&["--tls-key", "key.pem"]);
+    assert!(half.contains("the certificate is missing"), "{half}");
+    let mut command = tablestone(directory.path(), &[]);
+    command.env("TABLESTONE_ACCOUNTS", "Mine:a2V5");
+    let accounts = failure(command);
+    assert!(accounts.contains("\"Mine\" is no account's name"), "{accounts}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let taken = run(&["--admin", &address]);
+    assert!(taken.contains(&format!("cannot listen on {address}")), "{taken}");
+}
+
+/// A warning where everybody who can reach the server has the key to it.
+#[test]
+fn it_warns_where_the_published_key_is_served_to_others() {
+    let directory = TempDir::new().unwrap();
+    let mut open = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+    open.args(["serve", "--durability", "os", "--listen", "0.0.0.0:0", "--data"]);
+    open.arg(directory.path().join("data")).stderr(Stdio::piped());
+    open.env_remove("TABLESTONE_ACCOUNTS").env_remove("AZURITE_ACCOUNTS");
+    let mut process = Process::start(open);
+    process.address_after("listens on http://");
+    assert!(process.stop().contains("everybody knows"));
+}
