@@ -1,12 +1,14 @@
 //! Filters on stored rows in memory: narrow and wide ones, few and many that match, beside copying
-//! every row (what a scan without a filter does) and decoding every row before asking.
+//! every row (what a scan without a filter does) and decoding every row before asking. And the same
+//! as queries of a database in one sorted run, in pages (`cargo bench --bench filter -- table`).
 
 use std::hint::black_box;
 use std::ops::Range;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tablestone::bench_api::{BenchFilter, BenchRow};
-use tablestone::{DateTime, Entity, Filter};
+use tablestone::{Database, DateTime, Durability, Entity, EntityTable, Filter, Options};
+use tempfile::TempDir;
 
 /// About as many bytes for narrow rows as for wide ones: more than the caches near a core hold.
 const STORED_BYTES: usize = 32 << 20;
@@ -128,6 +130,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(std::time::Duration::from_millis(300))
         .measurement_time(std::time::Duration::from_secs(1));
-    targets = rows, language
+    targets = rows, queries, language
 }
 criterion_main!(benches);
