@@ -124,6 +124,55 @@ fn language(c: &mut Criterion) {
     group.finish();
 }
 
+/// Entities with 10 properties that the queries go through, about 170 MiB.
+const ENTITIES: u64 = 1_000_000;
+/// As many bytes with 252 properties.
+const WIDE_ENTITIES: u64 = 40_000;
+
+/// A table in one sorted run, in 100 partitions; its blocks fit into the cache.
+fn filled(dir: &TempDir, properties: u64, entities: u64) -> EntityTable {
+    let options = Options::default().durability(Durability::Os).memory_budget(1 << 30);
+    let database = Database::open(dir.path(), options).unwrap();
+    let table = database.create_table("t").wait().unwrap().entities();
+    let keyed = (0..entities).map(|i| {
+        let keyed = Entity::new(format!("{:03}", i * 100 / entities), format!("{i:09}"));
+        let all = entity(i, properties).into_properties();
+        all.fold(keyed, |keyed, (name, value)| keyed.with(name, value))
+    });
+    table.import(keyed).unwrap();
+    database.compact().unwrap();
+    table
+}
+
+fn queries(c: &mut Criterion) {
+    for (properties, entities) in [(10, ENTITIES), (252, WIDE_ENTITIES)] {
+        let dir = TempDir::new().unwrap();
+        let table = filled(&dir, properties, entities);
+        let mut group = c.benchmark_group(format!("table/{properties}"));
+        group.sample_size(10).throughput(Throughput::Elements(entities));
+        let count = |filter: &str| {
+            let pages = table.query().filter(filter.parse().unwrap()).pages();
+            pages.map(|page| page.unwrap().len()).sum::<usize>()
+        };
+        group.bench_function("plain scan", |b| b.iter(|| black_box(count(""))));
+        group.bench_function("0.1 %", |b| b.iter(|| black_box(count("Score eq 7"))));
+        group.bench_function("50 %", |b| b.iter(|| black_box(count("Score lt 500"))));
+        group.bench_function("select 1", |b| {
+            b.iter(|| {
+                let pages = table.query().select(["Score"]).pages();
+                black_box(pages.map(|page| page.unwrap().len()).sum::<usize>())
+            });
+        });
+        group.bench_function("decode, then 0.1 %", |b| {
+            b.iter(|| {
+                let all = table.query().entities().map(Result::unwrap);
+                black_box(all.filter(|entity| entity.get_as("Score") == Some(7)).count())
+            });
+        });
+        group.finish();
+    }
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
