@@ -111,7 +111,7 @@ impl fmt::Display for Explain {
 
 impl Explain {
     fn write_plan(&self, f: &mut fmt::Formatter<'_>, plan: Plan, first: &KeyBox) -> fmt::Result {
-        let (partition, rows) = (first.partition_interval(), Rows(first.row_intervals()));
+        let (partition, rows) = (&first.partitions, Rows(&first.rows));
         let name = Key(&partition.low);
         match plan {
             Plan::PointRead => write!(f, "point read: PartitionKey = {name}, {rows}"),
@@ -146,9 +146,9 @@ impl Explain {
     fn write_boxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, boxed) in self.boxes.iter().take(SHOWN_RANGES).enumerate() {
             let separator = if i == 0 { "" } else { " or " };
-            write!(f, "{separator}(PartitionKey {}", Range(boxed.partition_interval()))?;
+            write!(f, "{separator}(PartitionKey {}", Range(&boxed.partitions))?;
             if !boxed.has_all_rows() {
-                write!(f, ", {}", Rows(boxed.row_intervals()))?;
+                write!(f, ", {}", Rows(&boxed.rows))?;
             }
             f.write_str(")")?;
         }

@@ -102,6 +102,11 @@ impl Interval {
         Self { low: Arc::clone(&self.low), high: high.clone() }
     }
 
+    /// The smallest interval around both.
+    pub(super) fn around(&self, other: &Self) -> Self {
+        if self.low <= other.low { self.extended_to(other) } else { other.extended_to(self) }
+    }
+
     /// What of it is not before `key`.
     pub(super) fn from(self, key: &Arc<[u8]>) -> Option<Self> {
         if *key <= self.low {

@@ -3,9 +3,9 @@
 //!
 //! A [`Filter`] is parsed (`lex`, `parse`), printed (`print`) and brought to a normal form
 //! (`normal`). The planner (`plan`) turns its comparisons with keys into boxes of keys (`boxes`,
-//! made of `intervals`), which an [`Explain`] puts into words; what is left of it is compiled (`eval`)
-//! and evaluated on stored rows. Invariant: boxes and residual filter together let pass what the
-//! filter lets pass, no more and no less.
+//! made of `intervals`, put together by `join`), which an [`Explain`] puts into words; what is left
+//! of it is compiled (`eval`) and evaluated on stored rows. Invariant: boxes and residual filter
+//! together let pass what the filter lets pass, no more and no less.
 
 pub(crate) mod bench;
 mod boxes;
@@ -16,6 +16,7 @@ mod expr;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod intervals;
+mod join;
 mod lex;
 #[cfg(any(test, fuzzing))]
 mod naive;

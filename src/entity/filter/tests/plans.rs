@@ -153,27 +153,6 @@ fn g_067_keys_joined_by_or_are_a_multi_get() {
     );
 }
 
-/// R-E16: the keys to look up, box by box, in order.
-#[test]
-fn boxes_list_their_keys() {
-    let keys = |text: &str| {
-        let explain = explain(text);
-        let of_box = |boxed: &KeyBox| {
-            let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
-            let partition_key = boxed.single_partition().map(text)?;
-            let row_keys = boxed.row_keys()?.into_iter().map(text).collect::<Vec<_>>();
-            Some((partition_key, row_keys.join(" ")))
-        };
-        explain.boxes().iter().map(of_box).collect::<Option<Vec<_>>>()
-    };
-    let points =
-        "(PartitionKey eq 'b' or PartitionKey eq 'a') and (RowKey eq '2' or RowKey eq '1')";
-    let expected = [("a", "1 2"), ("b", "1 2")].map(|(pk, rks)| (pk.into(), rks.into()));
-    assert_eq!(keys(points).as_deref(), Some(&expected[..]));
-    assert_eq!(keys("PartitionKey eq 'a' and (RowKey eq '1' or RowKey gt '2')"), None);
-    assert_eq!(keys("PartitionKey gt 'a' and RowKey eq '1'"), None);
-}
-
 #[test]
 fn several_ranges_are_scanned_in_order() {
     plan(
@@ -263,13 +242,6 @@ fn ten_thousand_keys_are_planned_one_by_one() {
     let explain = keys.and(Filter::property("X").eq(1)).explain();
     assert_eq!(explain.plan(), Plan::MultiGet { keys: 10_000 });
     assert_eq!(explain.residual(), Some(&Filter::property("X").eq(1)));
-    let rows =
-        (0..10_000).map(|i| Filter::row_key().eq(format!("{i}"))).reduce(Filter::or).unwrap();
-    let parts =
-        (0..10_000).map(|i| Filter::partition_key().eq(format!("{i}"))).reduce(Filter::or).unwrap();
-    let explain = rows.and(parts).explain();
-    assert_eq!(explain.plan(), Plan::MultiGet { keys: 100_000_000 });
-    assert!(explain.residual().is_none());
 }
 
 /// Beyond the limits the boxes grow, and the filter is asked in full.
@@ -277,14 +249,20 @@ fn ten_thousand_keys_are_planned_one_by_one() {
 fn a_set_that_is_too_large_is_replaced_by_one_around_it() {
     let row = |i: usize| Filter::row_key().eq(format!("{i:05}"));
     let partition = |i: usize| Filter::partition_key().eq(format!("{i:05}"));
-    let rows = (0..2 * MAX_INTERVALS).map(row).reduce(Filter::or).unwrap();
-    let points = (0..MAX_INTERVALS).map(|i| partition(i).and(row(i))).reduce(Filter::or).unwrap();
-    let rows = Filter::partition_key().eq("a").and(rows);
-    for (filter, partition_key) in [(rows, "a"), (points, "10000")] {
+    let any = |filters: &mut dyn Iterator<Item = Filter>| filters.reduce(Filter::or).unwrap();
+    let rows = any(&mut (0..2 * MAX_INTERVALS).map(row));
+    let points = any(&mut (0..MAX_INTERVALS).map(|i| partition(i).and(row(i))));
+    let product = any(&mut (0..10_001).map(row)).and(any(&mut (0..10_001).map(partition)));
+    // Each partition has a list of its own.
+    let lists =
+        any(&mut (0..10_001).map(|i| partition(i).and(Filter::row_key().ge(format!("{i:05}")))));
+    let united = lists.clone().or(any(&mut (0..10_001).map(row)));
+    let lists = lists.and(any(&mut (0..10_001).map(row)));
+    for filter in [partition(10_000).and(rows), points, product, lists, united] {
         let explain = filter.explain();
         assert!(explain.boxes().intervals() <= MAX_INTERVALS);
         assert!(explain.residual() == Some(&filter));
-        assert_eq!(places(&explain, partition_key, "10000"), 1);
+        assert_eq!(places(&explain, "10000", "10000"), 1);
     }
 }
 
