@@ -59,6 +59,7 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
     let disk = options.env.disk();
     let lock = lock(&*disk, dir)?;
     let jobs = options.env.start_jobs(options.background_threads);
+    let jobs = jobs.map_err(|e| Error::io("start the background threads of", dir, e))?;
     let opened = open_locked(dir, options, &disk, &jobs);
     match opened {
         Ok((pipeline, report)) => Ok(Opened { pipeline, jobs, lock, report }),

@@ -27,8 +27,11 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     fn disk(&self) -> Arc<dyn Disk>;
     /// Its clock.
     fn clock(&self) -> Arc<dyn Clock>;
-    /// Starts the background jobs of one database, with that many threads for compactions.
-    fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs>;
+    /// Starts the background jobs of one database, with up to that many threads for compactions.
+    ///
+    /// # Errors
+    /// What the operating system says if it has no thread to give.
+    fn start_jobs(&self, compaction_threads: usize) -> io::Result<Arc<dyn Jobs>>;
 }
 
 /// A file system. Paths are used as given; nothing is buffered above the operating system.

@@ -38,8 +38,8 @@ impl Env for RealEnv {
         Arc::new(RealClock)
     }
 
-    fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs> {
-        Arc::new(Threads::new(compaction_threads))
+    fn start_jobs(&self, compaction_threads: usize) -> io::Result<Arc<dyn Jobs>> {
+        Ok(Arc::new(Threads::start(compaction_threads)?))
     }
 }
 

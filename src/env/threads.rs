@@ -1,12 +1,14 @@
 //! [`Threads`]: background jobs on threads, one queue and its own threads for each [`JobClass`].
 //!
-//! Threads start with the first job that needs them and end at [`Jobs::stop`]. A queue is ordered
+//! Each queue has a thread from the start, so that no job waits for one that the machine refuses;
+//! more start with the first jobs that need them. They end at [`Jobs::stop`]. A queue is ordered
 //! by the instant a job is due, then by arrival. Invariant: a queued job has a thread that waits
 //! for it or that will look at the queue when its present job ends.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -73,12 +75,20 @@ impl Ord for Queued {
 }
 
 impl Threads {
-    pub(super) fn new(compaction_threads: usize) -> Self {
-        Self {
+    pub(super) fn start(compaction_threads: usize) -> io::Result<Self> {
+        let threads = Self {
             log: Queue::new("tablestone-log", 1),
             flush: Queue::new("tablestone-flush", 1),
             compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
+        };
+        for queue in threads.queues() {
+            queue.start_thread(&mut queue.state.lock())?;
         }
+        Ok(threads)
+    }
+
+    fn queues(&self) -> [&Arc<Queue>; 3] {
+        [&self.compaction, &self.flush, &self.log]
     }
 }
 
@@ -101,9 +111,7 @@ impl Jobs for Threads {
     }
 
     fn stop(&self) {
-        for queue in [&self.compaction, &self.flush, &self.log] {
-            queue.stop();
-        }
+        self.queues().into_iter().for_each(|queue| queue.stop());
     }
 }
 
@@ -138,19 +146,20 @@ impl Queue {
         state.queued_ever += 1;
         let sequence = state.queued_ever;
         state.jobs.push(Reverse(Queued { due, sequence, job }));
-        if state.jobs.len() > state.idle && state.threads.len() < self.max_threads {
-            self.start_thread(&mut state);
+        if state.jobs.len() > state.idle
+            && state.threads.len() < self.max_threads
+            && let Err(error) = self.start_thread(&mut state)
+        {
+            tracing::warn!(%error, thread = self.name, "going on with fewer threads");
         }
         self.changed.notify_one();
     }
 
-    fn start_thread(self: &Arc<Self>, state: &mut QueueState) {
+    fn start_thread(self: &Arc<Self>, state: &mut QueueState) -> io::Result<()> {
         let queue = Arc::clone(self);
-        match thread::Builder::new().name(self.name.to_owned()).spawn(move || queue.work()) {
-            Ok(thread) => state.threads.push(thread),
-            // The job stays queued; the next one tries again.
-            Err(error) => tracing::error!(%error, thread = self.name, "cannot start a thread"),
-        }
+        let named = thread::Builder::new().name(self.name.to_owned());
+        state.threads.push(named.spawn(move || queue.work())?);
+        Ok(())
     }
 
     fn work(&self) {
@@ -224,7 +233,7 @@ mod tests {
 
     #[test]
     fn jobs_run_in_order_and_a_panic_does_not_stop_them() {
-        let threads = Threads::new(1);
+        let threads = Threads::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         for n in 0..10 {
             let sender = sender.clone();
@@ -242,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_class_does_not_wait_for_another_and_compactions_run_in_parallel() {
-        let threads = Threads::new(2);
+        let threads = Threads::start(2).unwrap();
         let (arrive, arrived) = mpsc::channel();
         let (release, wait_release) = mpsc::channel::<()>();
         let wait_release = Arc::new(Mutex::new(wait_release));
@@ -261,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_timer_runs_when_due_and_a_later_shorter_one_overtakes_it() {
-        let threads = Threads::new(1);
+        let threads = Threads::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         for (delay_ms, name) in [(3_600_000, "never"), (40, "second"), (5, "first")] {
             let sender = sender.clone();
@@ -278,7 +287,7 @@ mod tests {
 
     #[test]
     fn stop_waits_for_the_running_job_and_drops_later_ones() {
-        let threads = Threads::new(1);
+        let threads = Threads::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let (started, wait_started) = mpsc::channel();
         let late = sender.clone();
@@ -299,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_last_handle_may_be_dropped_by_a_job() {
-        let threads = Arc::new(Threads::new(1));
+        let threads = Arc::new(Threads::start(1).unwrap());
         let (sender, receiver) = mpsc::channel();
         let handle = Arc::clone(&threads);
         let job: Job = Box::new(move || {

@@ -1,6 +1,6 @@
 //! Opening and closing: one owner, other people's directories, later formats, handles.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::pin::Pin;
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tablestone::env::SimEnv;
+use tablestone::env::{Clock, Disk, Env, Jobs, SimEnv};
 use tablestone::{
     Database, Error, Page, Precondition, Query, Row, Snapshot, Table, TableView, Version,
 };
 
 use crate::support::fixture::value;
-use crate::support::sim::{DIR, open};
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::task::block_on;
 use crate::support::wait::{KilledOnDrop, lines, receive};
 use crate::support::{TestDb, options};
@@ -71,6 +71,33 @@ fn after_close_writes_are_refused() {
     drop((t, db));
     let db = Database::open(dir.path(), options()).unwrap();
     assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
+}
+
+/// A simulated machine that has no threads to give.
+#[derive(Debug)]
+struct Threadless(SimEnv);
+
+impl Env for Threadless {
+    fn disk(&self) -> Arc<dyn Disk> {
+        self.0.disk()
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.0.clock()
+    }
+    fn start_jobs(&self, _compaction_threads: usize) -> io::Result<Arc<dyn Jobs>> {
+        Err(io::Error::other("too many threads"))
+    }
+}
+
+/// Background work without a thread would never be done, and who waits for it would wait for ever.
+#[test]
+fn a_database_that_gets_no_threads_does_not_open() {
+    let env = SimEnv::new(1);
+    let threadless = sim_options(&env).env(Arc::new(Threadless(env.clone())));
+    let refused = Database::open(DIR, threadless);
+    let Err(Error::Io(error)) = &refused else { panic!("{refused:?}") };
+    assert_eq!(error.to_string(), "cannot start the background threads of \"/db\"");
+    open(&env).unwrap();
 }
 
 /// A write that is under way when the database is closed, checked but not in the log yet, is told so:

@@ -47,7 +47,7 @@ impl Env for HookedEnv {
     fn clock(&self) -> Arc<dyn Clock> {
         self.machine.clock()
     }
-    fn start_jobs(&self, compaction_threads: usize) -> Arc<dyn Jobs> {
+    fn start_jobs(&self, compaction_threads: usize) -> io::Result<Arc<dyn Jobs>> {
         self.machine.start_jobs(compaction_threads)
     }
 }

@@ -174,7 +174,7 @@ impl Env for SimEnv {
         self.schedule.clock()
     }
 
-    fn start_jobs(&self, _compaction_threads: usize) -> Arc<dyn Jobs> {
-        self.schedule.jobs()
+    fn start_jobs(&self, _compaction_threads: usize) -> io::Result<Arc<dyn Jobs>> {
+        Ok(self.schedule.jobs())
     }
 }

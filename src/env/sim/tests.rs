@@ -204,7 +204,7 @@ fn time_passes_only_when_told_and_may_step_back() {
 #[test]
 fn jobs_run_when_stepped_by_class_and_in_order_and_timers_when_due() {
     let env = SimEnv::new(1);
-    let jobs = env.start_jobs(1);
+    let jobs = env.start_jobs(1).unwrap();
     let ran = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str| -> Job {
         let ran = Arc::clone(&ran);
@@ -225,7 +225,7 @@ fn jobs_run_when_stepped_by_class_and_in_order_and_timers_when_due() {
 #[test]
 fn jobs_end_with_their_database_and_with_a_crash() {
     let env = SimEnv::new(1);
-    let (one, two) = (env.start_jobs(1), env.start_jobs(1));
+    let (one, two) = (env.start_jobs(1).unwrap(), env.start_jobs(1).unwrap());
     let ran = Arc::new(AtomicUsize::new(0));
     let count = || -> Job {
         let ran = Arc::clone(&ran);
@@ -252,7 +252,7 @@ fn jobs_end_with_their_database_and_with_a_crash() {
 #[test]
 fn assisting_waits_for_a_job_on_another_thread_but_not_for_its_own() {
     let env = SimEnv::new(1);
-    let jobs = env.start_jobs(1);
+    let jobs = env.start_jobs(1).unwrap();
     let (started, wait_started) = std::sync::mpsc::channel();
     let ended = Arc::new(AtomicUsize::new(0));
     let (own, count) = (Arc::clone(&jobs), Arc::clone(&ended));
@@ -274,7 +274,7 @@ fn assisting_waits_for_a_job_on_another_thread_but_not_for_its_own() {
 #[test]
 fn stop_waits_for_a_job_on_another_thread_but_not_for_its_own() {
     let env = SimEnv::new(1);
-    let jobs = env.start_jobs(1);
+    let jobs = env.start_jobs(1).unwrap();
     let ended = Arc::new(AtomicUsize::new(0));
     let (started, wait_started) = std::sync::mpsc::channel();
     let (count, own) = (Arc::clone(&ended), Arc::clone(&jobs));

@@ -134,7 +134,7 @@ fn open(env: &SimEnv, options: &Options) -> Result<Opened> {
     Tree::open(OpenContext {
         disk,
         clock: env.clock(),
-        jobs: env.start_jobs(options.background_threads),
+        jobs: env.start_jobs(options.background_threads).unwrap(),
         dir: DIR.into(),
         options,
         cache: Arc::new(BlockCache::new(1 << 20)),

@@ -35,7 +35,11 @@ impl Shelf {
         let disk = env.disk();
         disk.create_dir_all(Path::new(DIR)).unwrap();
         Self {
-            janitor: Arc::new(Janitor::new(disk.clone(), env.start_jobs(1), Arc::default())),
+            janitor: Arc::new(Janitor::new(
+                disk.clone(),
+                env.start_jobs(1).unwrap(),
+                Arc::default(),
+            )),
             disk,
             cache: Arc::new(BlockCache::new(1 << 20)),
             files: Vec::new(),
