@@ -95,9 +95,11 @@ impl Pipeline {
         let Some(taken) = self.sequencer.take() else {
             return;
         };
-        match self.write_group(log, &taken) {
+        let unfinished = Unfinished(self);
+        let written = self.write_group(log, &taken).and_then(|()| taken.wait_applied());
+        std::mem::forget(unfinished);
+        match written {
             Ok(()) => {
-                taken.wait_applied();
                 self.tree.publish(taken.last);
                 self.waiters.wake_through(taken.last);
                 self.freeze_if_full();
@@ -171,7 +173,10 @@ impl Pipeline {
     }
 
     fn poison(&self, error: &Error) {
-        let cause = error.chain();
+        let cause = match error {
+            Error::Poisoned(cause) => Arc::clone(cause),
+            other => other.chain(),
+        };
         tracing::error!(%cause, "the log failed: the database is read-only until it is reopened");
         let _ = self.poisoned.set(cause);
         self.waiters.wake_through(Version::MAX);
@@ -233,6 +238,15 @@ impl Pipeline {
             log_bytes: read(&self.counters.log_bytes),
             largest_group: read(&self.counters.largest_group),
         }
+    }
+}
+
+/// Poisons the pipeline when dropped, which a panic does: a group is lost that nobody will write.
+struct Unfinished<'a>(&'a Pipeline);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.poison(&Error::Poisoned("a thread panicked while it wrote the log".into()));
     }
 }
 

@@ -3,14 +3,16 @@
 //! Invariants, which the loom model below checks:
 //! * log order is version order: a version is assigned and its record queued under one lock;
 //! * a group is published only when each of its commits is in a memtable: a commit takes part in
-//!   its [`Group`] from the lock on, until [`Ticket::applied`].
+//!   its [`Group`] from the lock on, until [`Ticket::applied`]. One that never gets there (its
+//!   thread panicked) keeps the group from being published, and nobody waiting.
 //!
 //! ```text
 //! committing thread        lock { version = max(clock, last + 1); queue record } ─► memtable ─► applied
 //! driver of the log        lock { take queue as a group } ─► write, sync ─► wait until all applied ─► publish
 //! ```
 
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, yield_now};
+use crate::error::{Error, Result};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
 use crate::version::Version;
 
 /// Hands out versions and collects what they commit.
@@ -29,6 +31,8 @@ struct State<R> {
 pub(crate) struct Group {
     /// Commits of the group that are not in their memtable yet.
     unapplied: AtomicUsize,
+    /// One of them never will be.
+    is_broken: AtomicBool,
 }
 
 /// A commit between getting its version and being in the memtable.
@@ -37,6 +41,7 @@ pub(crate) struct Group {
 pub(crate) struct Ticket {
     pub(crate) version: Version,
     group: Arc<Group>,
+    is_applied: bool,
 }
 
 /// What the driver of the log takes: all queued records, in version order.
@@ -69,7 +74,7 @@ impl<R> Sequencer<R> {
         state.records.push(record(version));
         let group = Arc::clone(&state.group);
         group.unapplied.fetch_add(1, Ordering::Relaxed);
-        (Ticket { version, group }, prepared)
+        (Ticket { version, group, is_applied: false }, prepared)
     }
 
     /// Takes everything queued as one group; `None` if nothing is.
@@ -100,13 +105,22 @@ impl<R> Sequencer<R> {
 
 impl Group {
     fn new() -> Arc<Self> {
-        Arc::new(Self { unapplied: AtomicUsize::new(0) })
+        Arc::new(Self { unapplied: AtomicUsize::new(0), is_broken: AtomicBool::new(false) })
     }
 }
 
 impl Ticket {
     /// The commit is in its memtable.
-    pub(crate) fn applied(self) {
+    pub(crate) fn applied(mut self) {
+        self.is_applied = true;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.is_applied {
+            self.group.is_broken.store(true, Ordering::Relaxed);
+        }
         // Release: whoever sees the count at zero sees the memtable's entries.
         self.group.unapplied.fetch_sub(1, Ordering::Release);
     }
@@ -115,10 +129,17 @@ impl Ticket {
 impl<R> Taken<R> {
     /// Waits until every commit of the group is in its memtable. They are by the time a write has
     /// gone through, nearly always: what they have left to do after the lock is a memory insert.
-    pub(crate) fn wait_applied(&self) {
+    ///
+    /// # Errors
+    /// One of them never will be.
+    pub(crate) fn wait_applied(&self) -> Result<()> {
         while self.group.unapplied.load(Ordering::Acquire) > 0 {
             yield_now();
         }
+        if self.group.is_broken.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned("a thread panicked in the middle of a commit".into()));
+        }
+        Ok(())
     }
 }
 
@@ -140,6 +161,27 @@ mod tests {
         let taken = sequencer.take().unwrap();
         assert_eq!(taken.records.iter().map(|v| v.ticks()).collect::<Vec<_>>(), seen);
         assert!(sequencer.take().is_none());
+    }
+
+    #[test]
+    fn a_commit_that_is_never_applied_breaks_its_group_and_no_other() {
+        let sequencer = Sequencer::new(Version::ZERO);
+        let commit = || sequencer.next(Version::ZERO, |_| (), |v| v).0;
+        let (first, second) = (commit(), commit());
+        let broken = sequencer.take().unwrap();
+        let third = commit();
+        first.applied();
+        let panicked = std::thread::scope(|scope| {
+            let dies = move || {
+                let _second = second;
+                panic!("before the memtable");
+            };
+            scope.spawn(dies).join()
+        });
+        assert!(panicked.is_err());
+        assert!(matches!(broken.wait_applied(), Err(Error::Poisoned(_))));
+        third.applied();
+        sequencer.take().unwrap().wait_applied().unwrap();
     }
 }
 
@@ -193,7 +235,7 @@ mod loom_tests {
                     last += 1;
                     assert_eq!(version.ticks(), last);
                 }
-                taken.wait_applied();
+                taken.wait_applied().unwrap();
                 visible.store(taken.last.ticks(), Ordering::Release);
             };
             drive();

@@ -2,12 +2,14 @@
 //! or says that it is read-only and why.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 use tablestone::{Database, Error, Table};
 
-use crate::support::sim::open;
+use crate::support::hooked::HookedEnv;
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::{all_rows, options};
 
 fn fault(on: Operation, path: &str, kind: ErrorKind, times: u64) -> Fault {
@@ -68,6 +70,29 @@ fn r_e10_after_a_failed_sync_a_crash_keeps_all_that_was_acknowledged() {
             assert!((0..50u8).all(|n| t.exists("p", [n]).unwrap()), "{style:?} {seed}");
         }
     }
+}
+
+/// Also if it is a bug that keeps the log from being written: what is lost is not taken for written,
+/// and nobody waits for it.
+#[test]
+fn r_e10_a_panic_while_the_log_is_written_makes_the_database_read_only() {
+    let machine = SimEnv::new(8);
+    let env = HookedEnv::new(machine.clone(), |path| {
+        assert!(!path.ends_with("0000000000000002.log-new"), "no second segment");
+        Ok(())
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    // It does not fit the segment that begins with the table's name.
+    let lost = t.insert("p", "lost", vec![1; 100_000]);
+    let panicked = std::thread::spawn(|| lost.wait()).join();
+    assert!(panicked.is_err());
+    let late = t.insert("p", "late", "").wait();
+    let Err(Error::Poisoned(cause)) = &late else { panic!("{late:?}") };
+    assert!(cause.contains("panicked"), "{cause}");
+    assert!(all_rows(&t).is_empty());
+    drop((t, db));
+    assert!(all_rows(&open(&machine).unwrap().table("t").unwrap()).is_empty());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! R-E24: under overload writers wait, evenly and for a bounded time; then they hear that the
 //! engine is busy and with what.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -10,82 +9,17 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, RealEnv, SimEnv};
+use tablestone::env::{RealEnv, SimEnv};
 use tablestone::{Database, Error, Options, Table};
 
+use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, open, sim_options};
 use crate::support::task::block_on;
 use crate::support::wait::{LIMIT, receive, until};
 use crate::support::{TestDb, all_rows, options};
 
-/// A machine on which making a table file first does something else.
-#[derive(Clone)]
-struct HookedEnv {
-    machine: Arc<dyn Env>,
-    before_table_file: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
-}
-
-impl HookedEnv {
-    fn new(
-        machine: impl Env,
-        before_table_file: impl Fn() -> io::Result<()> + Send + Sync + 'static,
-    ) -> Self {
-        Self { machine: Arc::new(machine), before_table_file: Arc::new(before_table_file) }
-    }
-}
-
-impl fmt::Debug for HookedEnv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.machine.fmt(f)
-    }
-}
-
-impl Env for HookedEnv {
-    fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(HookedDisk { disk: self.machine.disk(), env: self.clone() })
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.machine.clock()
-    }
-    fn start_jobs(&self, compaction_threads: usize) -> io::Result<Arc<dyn Jobs>> {
-        self.machine.start_jobs(compaction_threads)
-    }
-}
-
-#[derive(Debug)]
-struct HookedDisk {
-    disk: Arc<dyn Disk>,
-    env: HookedEnv,
-}
-
-impl Disk for HookedDisk {
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.disk.lock(path)
-    }
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        if path.extension().is_some_and(|e| e == "sst") {
-            (self.env.before_table_file)()?;
-        }
-        self.disk.create(path)
-    }
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
+fn is_table_file(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "sst")
 }
 
 const TIMEOUT: Duration = Duration::from_millis(400);
@@ -94,9 +28,9 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 fn stuck() -> (Arc<AtomicBool>, TestDb, Table, u32) {
     let stuck = Arc::new(AtomicBool::new(false));
     let is_stuck = Arc::clone(&stuck);
-    let env = HookedEnv::new(RealEnv::new(), move || match is_stuck.load(Ordering::Relaxed) {
-        true => Err(io::Error::other("the shelf is full")),
-        false => Ok(()),
+    let env = HookedEnv::new(RealEnv::new(), move |path| {
+        let refused = is_table_file(path) && is_stuck.load(Ordering::Relaxed);
+        if refused { Err(io::Error::other("the shelf is full")) } else { Ok(()) }
     });
     let db = TestDb::with(options().env(Arc::new(env)).busy_timeout(TIMEOUT));
     let t = db.t();
@@ -230,9 +164,11 @@ fn r_e24_a_write_waits_for_a_flush_that_another_thread_steps() {
     let (go_on, wait_go_on) = mpsc::channel::<()>();
     let wait_go_on = Mutex::new(wait_go_on);
     let machine = SimEnv::new(1);
-    let env = HookedEnv::new(machine.clone(), move || {
-        let _ = flush_began.send(());
-        let _ = wait_go_on.lock().unwrap().recv_timeout(LIMIT);
+    let env = HookedEnv::new(machine.clone(), move |path| {
+        if is_table_file(path) {
+            let _ = flush_began.send(());
+            let _ = wait_go_on.lock().unwrap().recv_timeout(LIMIT);
+        }
         Ok(())
     });
     let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();

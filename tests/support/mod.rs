@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, reason = "each test binary uses a part of it")]
 
 pub mod fixture;
+pub mod hooked;
 pub mod model;
 pub mod sim;
 pub mod strategies;
