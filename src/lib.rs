@@ -93,7 +93,7 @@ pub use read::{Estimate, RowRef, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
     EntityTable, EntityView, ImportReport, LevelStats, Page, Pages, Query, Row, Snapshot, Stats,
-    Table, TableList, TableView,
+    Table, TableList, TableView, Task,
 };
 pub use version::Version;
 

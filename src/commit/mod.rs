@@ -26,6 +26,7 @@ pub(crate) use pipeline::{Pipeline, Prepared};
 pub(crate) use ranges::{ImportRow, delete_rows, import};
 pub(crate) use recovery::open;
 pub use recovery::{RecoveryReport, TornTail};
+pub(crate) use waiters::thread_waker;
 
 use crate::error::{Error, Limit, Result};
 

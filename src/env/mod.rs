@@ -164,6 +164,8 @@ pub enum JobClass {
     Flush,
     /// Compactions and removal of files.
     Compaction,
+    /// Reads whose callers have no thread to wait on; many at once.
+    Read,
 }
 
 /// The background jobs of one database.

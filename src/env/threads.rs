@@ -23,6 +23,12 @@ pub(super) struct Threads {
     log: Arc<Queue>,
     flush: Arc<Queue>,
     compaction: Arc<Queue>,
+    read: Arc<Queue>,
+}
+
+/// Reads that run at once: more than there are processors, as some wait for the disk.
+fn reader_threads() -> usize {
+    2 * thread::available_parallelism().map_or(4, usize::from).max(4)
 }
 
 struct Queue {
@@ -80,6 +86,7 @@ impl Threads {
             log: Queue::new("tablestone-log", 1),
             flush: Queue::new("tablestone-flush", 1),
             compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
+            read: Queue::new("tablestone-read", reader_threads()),
         };
         for queue in threads.queues() {
             queue.start_thread(&mut queue.state.lock())?;
@@ -87,8 +94,8 @@ impl Threads {
         Ok(threads)
     }
 
-    fn queues(&self) -> [&Arc<Queue>; 3] {
-        [&self.compaction, &self.flush, &self.log]
+    fn queues(&self) -> [&Arc<Queue>; 4] {
+        [&self.read, &self.compaction, &self.flush, &self.log]
     }
 }
 
@@ -98,6 +105,7 @@ impl Jobs for Threads {
             JobClass::Log => &self.log,
             JobClass::Flush => &self.flush,
             JobClass::Compaction => &self.compaction,
+            JobClass::Read => &self.read,
         };
         queue.push(delay, job);
     }

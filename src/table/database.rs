@@ -8,6 +8,7 @@ use super::catalog::{Catalog, TableList};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table::Table;
+use super::task::Task;
 use super::view::list_names;
 use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
 use crate::env::{Jobs, LockGuard};
@@ -155,6 +156,43 @@ impl Database {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(Arc::clone(&self.inner))
+    }
+
+    /// Runs reads on the database's reader threads, so that a task of an async runtime does not
+    /// keep its thread while a disk is read.
+    ///
+    /// Reads begin in the order they were given here, some at once: twice as many as there are
+    /// processors, 8 at least. The hand-over between threads costs more than a read from memory
+    /// does, so hand over whole requests, not single gets. Nothing is begun once the database is
+    /// closed ([`Error::Closed`]); closing waits for what was. A panic of `reads` is that of the
+    /// caller who waits for them.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options, Result};
+    ///
+    /// /// How many orders a customer has: from an async function, on no runtime in particular.
+    /// async fn orders(database: &Database, customer: &str) -> Result<usize> {
+    ///     let (orders, customer) = (database.table("orders")?, customer.to_owned());
+    ///     let count = move || {
+    ///         let pages = orders.query().partition(&customer).pages();
+    ///         pages.map(|page| Ok(page?.len())).sum()
+    ///     };
+    ///     database.run(count).await
+    /// }
+    /// # fn main() -> Result<()> {
+    /// # let dir = tempfile::tempdir().map_err(|_| tablestone::Error::Closed)?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// # let table = database.create_table("orders").wait()?;
+    /// # table.insert("customer-17", "order-1", "two chairs").wait()?;
+    /// # assert_eq!(database.run(move || table.exists("customer-17", "order-1")).wait()?, true);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<T: Send + 'static>(
+        &self,
+        reads: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Task<T> {
+        Task::spawn(&*self.inner.jobs, reads)
     }
 
     /// Makes every commit so far durable, whatever the durability the database was opened with.

@@ -15,6 +15,7 @@ mod snapshot;
 mod stats;
 #[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
 mod table;
+mod task;
 mod typed;
 mod view;
 
@@ -28,6 +29,7 @@ pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};
 pub use table::Table;
+pub use task::Task;
 pub use typed::{
     Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityTable, EntityView,
 };
