@@ -88,12 +88,21 @@ pub(crate) struct PageData {
 }
 
 impl PageData {
+    /// The page of who wants no entities.
+    pub(crate) fn empty() -> Self {
+        Self { bytes: Vec::new(), rows: Vec::new(), stop: StopReason::Top, next: None, examined: 0 }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
         self.rows.iter().map(|slot| self.row(slot))
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<RowRef<'_>> {
+        self.rows.get(index).map(|slot| self.row(slot))
     }
 
     fn row(&self, slot: &RowSlot) -> RowRef<'_> {

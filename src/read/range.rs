@@ -5,6 +5,7 @@
 //! tells them apart and says where to go on.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use super::rows::RowSpan;
 use crate::key::{self, TableId};
@@ -24,8 +25,8 @@ pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 #[derive(Clone, Debug)]
 pub(crate) struct ScanRange {
     pub(crate) partition: KeyBounds,
-    /// Ascending and disjoint.
-    pub(crate) rows: Vec<KeyBounds>,
+    /// Ascending and disjoint; many ranges may share one list.
+    pub(crate) rows: Arc<[KeyBounds]>,
 }
 
 /// PartitionKey and RowKey of the first key not yet examined (R-E12, R-E13).
@@ -46,7 +47,7 @@ pub(crate) struct Span {
 impl ScanRange {
     /// RowKeys of one range in each of the partitions.
     pub(crate) fn new(partition: KeyBounds, row: KeyBounds) -> Self {
-        Self { partition, rows: vec![row] }
+        Self { partition, rows: Arc::from([row]) }
     }
 
     /// Everything in a table.
@@ -199,7 +200,7 @@ mod tests {
             assert!(is_empty(all(), bounds.clone()), "{bounds:?}");
             assert!(is_empty(one, bounds.clone()), "{bounds:?}");
         }
-        assert!(ScanRange { partition: all(), rows: Vec::new() }.span(TABLE).is_none());
+        assert!(ScanRange { partition: all(), rows: Arc::from([]) }.span(TABLE).is_none());
         assert!(!is_empty(all(), all()));
         let point = (Included(key("a")), Included(key("a")));
         assert!(!is_empty(point.clone(), point));

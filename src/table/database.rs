@@ -192,7 +192,7 @@ impl Database {
         &self,
         reads: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Task<T> {
-        Task::spawn(&*self.inner.jobs, reads)
+        self.inner.run(reads)
     }
 
     /// Makes every commit so far durable, whatever the durability the database was opened with.
@@ -250,6 +250,13 @@ impl Database {
 impl Inner {
     pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
+    }
+
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        reads: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Task<T> {
+        Task::spawn(&*self.jobs, reads)
     }
 
     fn flush(&self) -> Result<()> {

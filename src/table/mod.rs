@@ -31,6 +31,7 @@ pub use stats::{LevelStats, Stats};
 pub use table::Table;
 pub use task::Task;
 pub use typed::{
-    Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityTable, EntityView,
+    Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityStream, EntityTable,
+    EntityView,
 };
 pub use view::TableView;

@@ -46,6 +46,12 @@ impl Page {
         self.data.rows()
     }
 
+    /// The entity at an index.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<RowRef<'_>> {
+        self.data.get(index)
+    }
+
     /// Where the query goes on; `None` if its range is exhausted.
     #[must_use]
     pub fn continuation(&self) -> Option<&Continuation> {

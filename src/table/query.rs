@@ -9,7 +9,7 @@ use super::page::Page;
 use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
-    self, Direction, HookResult, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
+    self, Direction, HookResult, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
     ScanRequest, WhenFull,
 };
 
@@ -209,9 +209,17 @@ impl Query {
         self.read_ranges(std::slice::from_ref(&range), None)
     }
 
+    /// Goes on where a page ended.
+    pub(super) fn go_on(&mut self, continuation: &Continuation) {
+        self.start = Some(continuation.clone());
+    }
+
     /// A page of these ranges instead of the query's own, with `left` entities wanted in all.
     pub(super) fn read_ranges(&mut self, ranges: &[ScanRange], left: Option<u64>) -> Result<Page> {
-        let mut limits = self.limits;
+        let clock = self.view.inner().pipeline().clock();
+        let time_is_up = |time| clock.monotonic().checked_add(time);
+        let mut limits =
+            ScanLimits { deadline: self.time_limit.and_then(time_is_up), ..self.limits };
         if let Some(left) = left.and_then(|left| usize::try_from(left).ok())
             && left <= limits.entities
         {
@@ -221,18 +229,19 @@ impl Query {
         let start = self.start.take().map(Continuation::into_parts);
         let request = ScanRequest {
             table: self.view.id(),
-            ranges: if limits.entities == 0 { &[] } else { ranges },
+            ranges,
             direction: self.direction,
             start: start.as_ref(),
         };
-        let clock = self.view.inner().pipeline().clock();
-        limits.deadline = self.time_limit.map(|time| clock.monotonic() + time);
         let hooks = ScanHooks {
             predicate: self.filter.as_mut().map(|filter| &mut **filter as _),
             projection: self.projection.as_mut().map(|projection| &mut **projection as _),
         };
         let (view, at) = self.view.read_point()?;
-        let data = read::scan(&view, request, &limits, hooks, at, clock)?;
+        let data = match limits.entities {
+            0 => PageData::empty(),
+            _ => read::scan(&view, request, &limits, hooks, at, clock)?,
+        };
         Ok(Page::new(data, at))
     }
 }
@@ -262,7 +271,7 @@ impl Iterator for Pages {
         if let Ok(page) = &page
             && let Some(next) = page.continuation()
         {
-            query.start = Some(next.clone());
+            query.go_on(next);
             self.query = Some(query);
         }
         Some(page)

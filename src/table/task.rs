@@ -122,7 +122,9 @@ impl<T> Shared<T> {
         let mut state = self.state.lock();
         if let State::Running(waker) = std::mem::replace(&mut *state, State::Ended(outcome)) {
             drop(state);
-            waker.map(Waker::wake);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
         }
     }
 
@@ -240,7 +242,7 @@ mod tests {
     /// A machine whose jobs run when it is stepped.
     fn stepped() -> (SimEnv, Arc<dyn Jobs>) {
         let env = SimEnv::new(1);
-        let jobs = env.start_jobs(1);
+        let jobs = env.start_jobs(1).unwrap();
         (env, jobs)
     }
 
@@ -309,7 +311,7 @@ mod tests {
     /// Work that waits for work needs no thread but its own, however many do so at once.
     #[test]
     fn work_may_wait_for_work() {
-        let jobs = RealEnv::new().start_jobs(1);
+        let jobs = RealEnv::new().start_jobs(1).unwrap();
         let tasks: Vec<_> = (0..200u64)
             .map(|n| {
                 let inner = Arc::clone(&jobs);
@@ -319,14 +321,14 @@ mod tests {
             })
             .collect();
         let sum: u64 = tasks.into_iter().map(|task| block_on(task).unwrap()).sum();
-        assert_eq!(sum, (1..=200).sum());
+        assert_eq!(sum, (1..=200).sum::<u64>());
         jobs.stop();
     }
 
     /// Whoever waits is woken, however waiting, running and giving up fall together.
     #[test]
     fn no_waiter_is_forgotten() {
-        let jobs = RealEnv::new().start_jobs(1);
+        let jobs = RealEnv::new().start_jobs(1).unwrap();
         thread::scope(|scope| {
             for mode in 0..4u64 {
                 let jobs = &jobs;

@@ -35,6 +35,11 @@ impl KeyBox {
         self.rows.iter().map(Interval::bounds)
     }
 
+    /// Whether both have one list of RowKeys, so that whoever copies it can do so once.
+    pub(crate) fn shares_rows(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows)
+    }
+
     /// Its PartitionKey, if it has a single one.
     pub(crate) fn single_partition(&self) -> Option<&[u8]> {
         self.partitions.as_point()

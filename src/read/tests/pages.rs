@@ -79,11 +79,11 @@ fn ranges() -> impl Strategy<Value = Vec<ScanRange>> {
     };
     prop_oneof![
         1 => (bounds(), bounds()).prop_map(|(partition, row)| vec![ScanRange::new(partition, row)]),
-        1 => (bounds(), rows()).prop_map(|(partition, rows)| vec![ScanRange { partition, rows }]),
+        1 => (bounds(), rows()).prop_map(|(partition, rows)| vec![ScanRange { partition, rows: rows.into() }]),
         2 => (intervals(), proptest::collection::vec(rows(), 2 * KEYS.len() + 1)).prop_map(
             |(partitions, rows)| {
                 let ranges = partitions.into_iter().zip(rows);
-                ranges.map(|(partition, rows)| ScanRange { partition, rows }).collect()
+                ranges.map(|(partition, rows)| ScanRange { partition, rows: rows.into() }).collect()
             }
         ),
     ]
@@ -302,7 +302,7 @@ fn pages_of_one_key_over_ranges_that_touch_lose_none() {
     let puts: Vec<Step> =
         pairs.iter().map(|(pk, rk)| Step::Put((pk.to_vec(), rk.to_vec()), 1)).collect();
     let world = World::new(&puts);
-    let rows = |low: &[u8]| vec![(Excluded(low.to_vec()), Unbounded)];
+    let rows = |low: &[u8]| [(Excluded(low.to_vec()), Unbounded)].into();
     let ranges = vec![
         ScanRange { partition: (Unbounded, Included(key(b"a"))), rows: rows(b"a") },
         // Nothing is between these two PartitionKeys.

@@ -6,11 +6,13 @@
 mod batch;
 mod page;
 mod query;
+mod stream;
 mod table;
 mod view;
 
 pub use batch::EntityBatch;
 pub use page::EntityPage;
 pub use query::{Entities, EntityPages, EntityQuery};
+pub use stream::EntityStream;
 pub use table::EntityTable;
 pub use view::EntityView;

@@ -61,13 +61,19 @@ impl EntityPage {
     /// # Errors
     /// [`Error::NotAnEntity`] if a property is damaged.
     pub fn to_entities(&self) -> Result<Vec<Entity>> {
-        let decoded = self.page.iter().map(|row| {
-            entity(row).and_then(|entity| entity.to_entity()).map_err(|source| {
-                let error = not_an_entity(&self.table, row.partition_key, row.row_key, source);
-                Error::NotAnEntity(Box::new(error))
-            })
-        });
-        decoded.collect()
+        self.page.iter().map(|row| self.decode(row)).collect()
+    }
+
+    /// The entity at an index, decoded.
+    pub(super) fn entity(&self, index: usize) -> Option<Result<Entity>> {
+        self.page.get(index).map(|row| self.decode(row))
+    }
+
+    fn decode(&self, row: RowRef<'_>) -> Result<Entity> {
+        entity(row).and_then(|entity| entity.to_entity()).map_err(|source| {
+            let error = not_an_entity(&self.table, row.partition_key, row.row_key, source);
+            Error::NotAnEntity(Box::new(error))
+        })
     }
 
     /// The properties that the query selected, in the order it named them; `None` if it wanted

@@ -11,14 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::page::EntityPage;
+use super::stream::EntityStream;
 use super::view::{EntityView, not_an_entity};
 use crate::entity::codec::{EncodedRow, Projection};
-use crate::entity::filter::{CompiledFilter, StoredRow};
+use crate::entity::filter::{CompiledFilter, KeyBox, StoredRow};
 use crate::entity::{Entity, Explain, Filter, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
 use crate::table::continuation::Continuation;
 use crate::table::query::Query;
+use crate::table::view::Bounds;
 
 /// A query over the entities of one table.
 ///
@@ -181,7 +183,15 @@ impl EntityQuery {
 
     /// All entities, decoded, read a page at a time.
     pub fn entities(self) -> Entities {
-        Entities { pages: self.pages(), page: Vec::new().into_iter() }
+        Entities { pages: self.pages(), reading: None }
+    }
+
+    /// All entities, decoded, for async code: pages are read on the database's reader threads, see
+    /// [`Database::run`](crate::Database::run).
+    ///
+    /// To await a single page, run `move || query.page()` there.
+    pub fn stream(self) -> EntityStream {
+        EntityStream::new(Arc::clone(self.view.bytes().inner()), self.pages())
     }
 
     pub(super) fn read_page(&mut self) -> Result<EntityPage> {
@@ -215,11 +225,7 @@ impl EntityQuery {
                 projected.map_err(|source| broken(row, source))
             });
         }
-        let range = |boxed: &crate::entity::filter::KeyBox| ScanRange {
-            partition: boxed.partition(),
-            rows: boxed.rows().collect(),
-        };
-        boxes.iter().map(range).collect()
+        scan_ranges(boxes.iter())
     }
 
     fn broken_row(&self) -> impl Fn(RowRef<'_>, RowError) -> Box<Error> + Send + use<> {
@@ -229,6 +235,22 @@ impl EntityQuery {
             Box::new(Error::NotAnEntity(Box::new(error)))
         }
     }
+}
+
+/// The boxes as the scan takes them. Boxes share lists of RowKeys, without which ten thousand
+/// PartitionKeys times as many RowKeys would not be held in memory.
+fn scan_ranges<'a>(boxes: impl ExactSizeIterator<Item = &'a KeyBox>) -> Vec<ScanRange> {
+    let mut ranges = Vec::with_capacity(boxes.len());
+    let mut last: Option<(&KeyBox, Arc<[Bounds]>)> = None;
+    for boxed in boxes {
+        let rows = match last.take() {
+            Some((same, rows)) if same.shares_rows(boxed) => rows,
+            _ => boxed.rows().collect(),
+        };
+        last = Some((boxed, Arc::clone(&rows)));
+        ranges.push(ScanRange { partition: boxed.partition(), rows });
+    }
+    ranges
 }
 
 fn stored(row: RowRef<'_>) -> StoredRow<'_> {
@@ -255,7 +277,7 @@ impl Iterator for EntityPages {
         if let Ok(page) = &page
             && let Some(next) = page.continuation()
         {
-            query.query = query.query.continue_from(next.clone());
+            query.query.go_on(next);
             self.query = Some(query);
         }
         Some(page)
@@ -265,7 +287,8 @@ impl Iterator for EntityPages {
 /// Iterator over the entities of a query; ends after the last or the first error.
 pub struct Entities {
     pages: EntityPages,
-    page: std::vec::IntoIter<Entity>,
+    /// A page, and how many of its entities were given out.
+    reading: Option<(EntityPage, usize)>,
 }
 
 impl Iterator for Entities {
@@ -273,14 +296,25 @@ impl Iterator for Entities {
 
     fn next(&mut self) -> Option<Result<Entity>> {
         loop {
-            if let Some(entity) = self.page.next() {
-                return Some(Ok(entity));
+            if let Some((page, given)) = &mut self.reading {
+                if let Some(entity) = page.entity(*given) {
+                    *given += 1;
+                    return Some(entity.inspect_err(|_| self.end()));
+                }
+                self.reading = None;
             }
-            match self.pages.next()?.and_then(|page| page.to_entities()) {
-                Ok(entities) => self.page = entities.into_iter(),
+            match self.pages.next()? {
+                Ok(page) => self.reading = Some((page, 0)),
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+impl Entities {
+    fn end(&mut self) {
+        self.pages.query = None;
+        self.reading = None;
     }
 }
 
