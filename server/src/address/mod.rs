@@ -69,10 +69,10 @@ impl<'a> Address<'a> {
                 (name, Style::Path, rest)
             }
         };
-        if name.is_empty() {
+        let (account, secondary) = primary(name);
+        if account.is_empty() {
             return Err(ErrorCode::InvalidUri.because("The address names no account."));
         }
-        let (account, secondary) = primary(name);
         let rest =
             if secondary && style == Style::Path { named_twice(account, rest) } else { rest };
         let resource = Resource::parse(rest.trim_start_matches('/'))?;
@@ -143,5 +143,6 @@ mod tests {
         assert_eq!(code(Some(""), "/acct/Tables"), ErrorCode::HostInformationNotPresent);
         assert_eq!(code(Some("localhost"), "/"), ErrorCode::InvalidUri);
         assert_eq!(code(Some("localhost"), "//Tables"), ErrorCode::InvalidUri);
+        assert_eq!(code(Some("localhost"), "/-secondary/Tables"), ErrorCode::InvalidUri);
     }
 }
