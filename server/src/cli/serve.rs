@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tablestone::{Database, Durability, Options};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use super::CliError;
@@ -114,6 +114,7 @@ async fn serve(config: Config) -> Result<(), CliError> {
     let service = TableService::open(database, accounts, config.limits, telemetry).await?;
     let service = Arc::new(service);
     let (shutdown, ready) = (Shutdown::new(), Readiness::default());
+    let stop = StopSignals::new()?;
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
     let mut running = vec![tokio::spawn(listener.run(Arc::clone(&service), &shutdown))];
@@ -132,7 +133,7 @@ async fn serve(config: Config) -> Result<(), CliError> {
              which everybody knows: give it another (TABLESTONE_ACCOUNTS=name:key)"
         );
     }
-    stop_signal().await?;
+    stop.first().await;
     eprintln!("tablestone is stopping");
     ready.set(false);
     shutdown.begin();
@@ -178,23 +179,36 @@ async fn sum_up(service: Arc<TableService>) {
     }
 }
 
-/// Waits for SIGINT or SIGTERM; another one afterwards ends the process as usual.
-async fn stop_signal() -> Result<(), CliError> {
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGINT and SIGTERM, from when it is made: before the server says that it listens, so that one
+/// that comes at once stops it in order too.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<Self, CliError> {
+        let (terminate, interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt })
     }
-    tokio::spawn(async move {
+
+    /// Waits for the first; another one afterwards ends the process at once.
+    async fn first(mut self) {
+        self.next().await;
+        tokio::spawn(async move {
+            self.next().await;
+            // What was acknowledged is safe: stopping in order only saves work at the next start.
+            std::process::exit(1);
+        });
+    }
+
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        // What was acknowledged is safe: stopping in order only saves work at the next start.
-        std::process::exit(1);
-    });
-    Ok(())
+    }
 }
 
 /// Lets the process have as many files as it may, and no more connections than leave enough for the
