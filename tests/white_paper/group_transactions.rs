@@ -1,12 +1,12 @@
 //! U-04: group transactions (§4.9): all operations of a change set or none, for everybody.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tablestone::env::CrashStyle;
 use tablestone::{Entity, EntityBatch, EntityError, EntityTable, Error, Limit, Precondition};
 
 use crate::support::sim::CRASH_STYLES;
+use crate::support::wait::Ended;
 use crate::support::{TestDb, options};
 use crate::world::{everything, get, machine, open, page, table};
 
@@ -217,10 +217,10 @@ fn u_04_a_scan_beside_it_sees_all_of_a_change_set_or_none() {
         batch
     };
     blogs.commit(round(0)).wait().unwrap();
-    let is_over = AtomicBool::new(false);
+    let is_over = Ended::default();
     let read_all = || {
         let mut newest = 0;
-        while !is_over.load(Ordering::Relaxed) {
+        while !is_over.get() {
             let page = page(&blogs, &format!("PartitionKey eq '{CHANNEL}'"));
             let rounds: Vec<i32> =
                 page.iter().map(|entity| entity.get_as("Round").unwrap().unwrap()).collect();
@@ -234,9 +234,9 @@ fn u_04_a_scan_beside_it_sees_all_of_a_change_set_or_none() {
     thread::scope(|scope| {
         scope.spawn(read_all);
         scope.spawn(read_all);
+        let _over = is_over.when_dropped();
         for n in 1..=ROUNDS {
             blogs.commit(round(n)).wait().unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }

@@ -1,10 +1,10 @@
 //! U-20: a scan of a partition sees one state of it, and stops no writer (§3.1.2, §7.1).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tablestone::{Entity, EntityBatch, EntityTable, Error, Precondition};
 
+use crate::support::wait::Ended;
 use crate::support::{Depth, TestDb};
 use crate::world::{collect, get, page, table};
 
@@ -51,9 +51,9 @@ fn sum(entities: impl IntoIterator<Item = i64>) -> (usize, i64) {
 fn u_20_scans_beside_transfers_see_the_same_sum_always() {
     let db = TestDb::new();
     let bank = bank(&db);
-    let is_over = AtomicBool::new(false);
+    let is_over = Ended::default();
     let scan = || {
-        while !is_over.load(Ordering::Relaxed) {
+        while !is_over.get() {
             let page = page(&bank, "PartitionKey eq 'Bank'");
             let balances = page.iter().map(|e| e.get_as::<i64>("Balance").unwrap().unwrap());
             assert_eq!(sum(balances), (ACCOUNTS, TOTAL));
@@ -73,11 +73,11 @@ fn u_20_scans_beside_transfers_see_the_same_sum_always() {
     thread::scope(|scope| {
         scope.spawn(scan);
         scope.spawn(scan);
+        let _over = is_over.when_dropped();
         let writers = [scope.spawn(|| write(0)), scope.spawn(|| write(25))];
         for writer in writers {
             writer.join().unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 

@@ -3,11 +3,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::{Client, Signing};
+use crate::support::{Client, LIMIT, Signing};
 
 const KEY: &str = "b3duIGtleQ==";
 
@@ -24,13 +26,22 @@ fn tablestone(directory: &Path, arguments: &[&str]) -> Command {
 struct Process {
     child: Child,
     log: BufReader<ChildStderr>,
+    _ended: mpsc::Sender<()>,
 }
 
 impl Process {
     fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
-        Self { child, log }
+        let (ended, wait_ended) = mpsc::channel::<()>();
+        let id = Pid::from_child(&child);
+        // Who waits for what it writes then sees its end.
+        std::thread::spawn(move || {
+            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(id, Signal::KILL);
+            }
+        });
+        Self { child, log, _ended: ended }
     }
 
     /// The address in the next line that has a text before it.
@@ -49,8 +60,7 @@ impl Process {
 
     /// Asks it to stop, and waits; what it wrote meanwhile.
     fn stop(mut self) -> String {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut rest = String::new();
         self.log.read_to_string(&mut rest).unwrap();
         assert!(self.child.wait().unwrap().success(), "{rest}");
@@ -102,10 +112,11 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     process.stop();
 }
 
-fn failure(mut command: Command) -> String {
-    let Output { status, stderr, .. } = command.output().unwrap();
-    let text = String::from_utf8(stderr).unwrap();
-    assert!(!status.success(), "{text}");
+fn failure(command: Command) -> String {
+    let mut process = Process::start(command);
+    let mut text = String::new();
+    process.log.read_to_string(&mut text).unwrap();
+    assert!(!process.child.wait().unwrap().success(), "{text}");
     text
 }
 

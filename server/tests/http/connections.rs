@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use crate::support::Client;
+use crate::support::{Client, within};
 
 /// Answers `/large` with 64 MiB, `/wait` when it is told to, everything else with its path.
 #[derive(Default)]
@@ -93,9 +93,12 @@ async fn r_s12_a_connection_too_many_hears_that_the_server_is_busy() {
     let answer = second.get("/second").await;
     assert_eq!((answer.status, answer.header("x-ms-error-code")), (503, Some("ServerBusy")));
     drop(first);
-    while server.connect().await.get("/third").await.status == 503 {
-        tokio::task::yield_now().await;
-    }
+    let served = async {
+        while server.connect().await.get("/third").await.status == 503 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the place of a connection that ended", served).await;
 }
 
 #[tokio::test]
@@ -145,18 +148,21 @@ async fn a_shutdown_lets_requests_end() {
     assert_eq!(idle.get("/").await.status, 200);
     let mut working = server.connect().await;
     working.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await;
-    server.echo.waiting.notified().await;
+    within("the request to begin", server.echo.waiting.notified()).await;
 
     server.shutdown.begin();
     assert!(idle.ends().await, "an idle connection ends at once");
-    while TcpStream::connect(server.address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let refused = async {
+        while TcpStream::connect(server.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("connections to be refused", refused).await;
     assert!(!server.ended.is_finished());
     server.echo.go_on.notify_one();
     assert_eq!(working.answer().await.unwrap().text(), "/wait");
     assert!(working.ends().await);
-    server.ended.await.unwrap();
+    within("the listener to end", server.ended).await.unwrap();
 }
 
 #[tokio::test]
@@ -164,9 +170,9 @@ async fn a_shutdown_does_not_wait_for_ever() {
     let server = Server::with(|limits| limits.shutdown_time = SHORT).await;
     let mut working = server.connect().await;
     working.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n").await;
-    server.echo.waiting.notified().await;
+    within("the request to begin", server.echo.waiting.notified()).await;
     server.shutdown.begin();
-    server.ended.await.unwrap();
+    within("the listener to end", server.ended).await.unwrap();
 }
 
 #[tokio::test]

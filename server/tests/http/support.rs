@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tablestone::{Database, Durability, Options};
@@ -15,6 +15,17 @@ use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+/// Far longer than what a test waits for takes on the slowest machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// What a future gives; a panic that says what was waited for if it gives nothing.
+pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
+    let Ok(output) = tokio::time::timeout(LIMIT, future).await else {
+        panic!("waited in vain for {what}");
+    };
+    output
+}
 
 /// An answer as it came.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +118,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     async fn more(&mut self) -> Option<()> {
         let mut buffer = [0; 64 << 10];
-        let bytes = self.stream.read(&mut buffer).await.ok().filter(|bytes| *bytes > 0)?;
+        let read = within("bytes of an answer", self.stream.read(&mut buffer));
+        let bytes = read.await.ok().filter(|bytes| *bytes > 0)?;
         self.read.extend_from_slice(&buffer[..bytes]);
         Some(())
     }
@@ -165,9 +177,12 @@ impl Server {
     pub(crate) async fn restart(self) -> Self {
         let Self { service, shutdown, directory, .. } = self;
         shutdown.begin();
-        while Arc::strong_count(&service) > 1 {
-            tokio::task::yield_now().await;
-        }
+        let unused = async {
+            while Arc::strong_count(&service) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("requests to end", unused).await;
         service.database().clone().close().expect("a clean end");
         drop(service);
         Self::open(directory, Limits::default()).await
