@@ -3,6 +3,8 @@
 //! Invariant: no name is twice in it, and none is `Timestamp`. Everything else that the data model
 //! demands is checked when the entity is written, in one place ([`limits`](super::limits)).
 
+use std::collections::HashSet;
+
 use super::datetime::DateTime;
 use super::etag::ETag;
 use super::value::{FromValue, IntoValue, Value};
@@ -49,6 +51,33 @@ impl Entity {
             version: None,
             properties: Vec::new(),
         }
+    }
+
+    /// An entity with these properties, as if each were [`set`](Self::set) in turn, but in time
+    /// that does not grow with the square of their number.
+    ///
+    /// ```
+    /// use tablestone::{Entity, Value};
+    /// let properties = vec![("A".to_owned(), Value::from(1)), ("B".to_owned(), Value::from(2))];
+    /// let entity = Entity::from_properties("p", "r", properties);
+    /// assert_eq!(entity, Entity::new("p", "r").with("A", 1).with("B", 2));
+    /// ```
+    #[must_use]
+    pub fn from_properties(
+        partition_key: impl Into<String>,
+        row_key: impl Into<String>,
+        properties: Vec<(String, Value)>,
+    ) -> Self {
+        let mut entity = Self::new(partition_key, row_key);
+        let mut names = HashSet::with_capacity(properties.len());
+        if properties.iter().all(|(name, _)| name != TIMESTAMP && names.insert(&**name)) {
+            entity.properties = properties;
+            return entity;
+        }
+        for (name, value) in properties {
+            entity.set(name, value);
+        }
+        entity
     }
 
     /// The entity with a property set; see [`set`](Self::set).
@@ -211,6 +240,20 @@ mod tests {
         let read = entity.at_version(Version::from_ticks(5));
         assert_eq!(read.timestamp(), DateTime::from_ticks(5));
         assert_eq!(read.etag(), Some(ETag(Version::from_ticks(5))));
+    }
+
+    #[test]
+    fn properties_at_once_are_as_properties_in_turn() {
+        let pairs = |names: &[&str]| -> Vec<(String, Value)> {
+            let numbered = names.iter().zip(0..);
+            numbered.map(|(name, at)| ((*name).to_owned(), Value::Int32(at))).collect()
+        };
+        for list in [&["A", "B"][..], &["A", "B", "A"], &["Timestamp", "A"], &[]] {
+            let in_turn = pairs(list)
+                .into_iter()
+                .fold(Entity::new("p", "r"), |entity, (name, value)| entity.with(name, value));
+            assert_eq!(Entity::from_properties("p", "r", pairs(list)), in_turn);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::text::Reader;
 /// Where hyphens stand: before these digits.
 const HYPHENS: [usize; 4] = [8, 12, 16, 20];
 const DIGITS: usize = 32;
+const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
 /// A 128-bit identifier (R-D01).
 ///
@@ -40,14 +41,18 @@ impl Guid {
     /// Writes the text into a buffer: what [`Display`](fmt::Display) prints, for callers to whom
     /// formatting is too slow.
     pub fn encode<'b>(&self, buffer: &'b mut [u8; Self::TEXT_LENGTH]) -> &'b str {
-        let hyphen = |digit: usize| HYPHENS.contains(&digit).then_some(b'-');
-        let digits = self.0.iter().enumerate().flat_map(|(i, byte)| {
-            let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' - 10 + value };
-            [hyphen(2 * i), Some(digit(byte >> 4)), Some(digit(byte & 15))]
-        });
-        for (place, digit) in buffer.iter_mut().zip(digits.flatten()) {
-            *place = digit;
-        }
+        let high = |byte: u8| HEXADECIMAL.get(usize::from(byte >> 4)).copied().unwrap_or_default();
+        let low = |byte: u8| HEXADECIMAL.get(usize::from(byte & 15)).copied().unwrap_or_default();
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = self.0;
+        #[rustfmt::skip]
+        let text = [
+            high(a), low(a), high(b), low(b), high(c), low(c), high(d), low(d), b'-',
+            high(e), low(e), high(f), low(f), b'-', high(g), low(g), high(h), low(h), b'-',
+            high(i), low(i), high(j), low(j), b'-',
+            high(k), low(k), high(l), low(l), high(m), low(m), high(n), low(n), high(o), low(o),
+            high(p), low(p),
+        ];
+        *buffer = text;
         std::str::from_utf8(buffer).unwrap_or_default()
     }
 

@@ -30,10 +30,6 @@ impl EntityBody {
     /// The entity at an address, whose keys count whatever the body's are (protocol 7).
     #[must_use]
     pub fn with_keys(self, partition_key: String, row_key: String) -> Entity {
-        let mut entity = Entity::new(partition_key, row_key);
-        for (name, value) in self.properties {
-            entity.set(name, value);
-        }
-        entity
+        Entity::from_properties(partition_key, row_key, self.properties)
     }
 }

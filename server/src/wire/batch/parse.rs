@@ -232,10 +232,11 @@ impl<'a> Parser<'a, '_> {
                 return Ok(headers);
             }
             let bad = || error(offset, BatchErrorKind::Header { found: shown(line) });
-            let text = std::str::from_utf8(line).map_err(|_| bad())?;
-            if text.contains(|it: char| it.is_control() && it != '\t') {
+            let control = |byte: &u8| *byte < b' ' && *byte != b'\t' || *byte == 0x7F;
+            if line.iter().any(control) {
                 return Err(bad());
             }
+            let text = std::str::from_utf8(line).map_err(|_| bad())?;
             if text.starts_with([' ', '\t']) {
                 // A folded line goes on with the header before it.
                 let (_, value) = headers.last_mut().ok_or_else(bad)?;
