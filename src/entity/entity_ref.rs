@@ -11,7 +11,24 @@ use super::value::{FromValue, ValueRef};
 use crate::version::Version;
 
 /// An entity in its stored form: a property is found and decoded when it is asked for, and
-/// nothing is copied.
+/// nothing is copied. Reads that lend one are [`EntityView::read`](crate::EntityView::read) and
+/// [`EntityPage::iter`](crate::EntityPage::iter).
+///
+/// ```
+/// use tablestone::{Database, Entity, Options, ValueRef};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table("people").wait()?.entities();
+/// people.insert(&Entity::new("de", "karl").with("Name", "Karl").with("Born", 1854)).wait()?;
+/// let page = people.query().page()?;
+/// for entity in page.iter() {
+///     assert_eq!(entity.get("Born")?, Some(ValueRef::Int32(1854)));
+///     assert_eq!(entity.get_as::<&str>("Name")?, Some("Karl")); // borrowed from the page
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct EntityRef<'a> {
     partition_key: &'a str,
