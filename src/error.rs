@@ -18,6 +18,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed. An operation that returns an error has changed nothing, but for
 /// [`Error::Poisoned`] and [`Error::Io`] from a commit: its outcome is known after reopening.
+///
+/// ```
+/// use tablestone::{Database, Error, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.insert("de", "karl", "born 1854").wait()?;
+/// match table.insert("de", "karl", "born 1855").wait() {
+///     Err(Error::EntityExists { .. }) => println!("somebody was faster"),
+///     Err(error) if error.is_busy() => println!("try again later: {error}"),
+///     other => println!("at {}", other?),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -172,6 +189,19 @@ impl Error {
 pub type MergeRefusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// Which limit was exceeded, and its unit.
+///
+/// ```
+/// use tablestone::{Database, Error, Limit, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// let refused = table.insert("x".repeat(3_000), "", "").wait();
+/// assert!(matches!(refused, Err(Error::LimitExceeded { what: Limit::PartitionKey, .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {

@@ -10,6 +10,14 @@ use crate::env::{Env, RealEnv};
 use crate::error::{Error, Result};
 
 /// When a commit is acknowledged (R-E10).
+///
+/// ```
+/// use std::time::Duration;
+/// use tablestone::{Durability, Options};
+///
+/// // A power cut may take the last tenth of a second; a killed process loses nothing.
+/// let options = Options::default().durability(Durability::Interval(Duration::from_millis(100)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -23,6 +31,12 @@ pub enum Durability {
 }
 
 /// How data blocks are compressed.
+///
+/// ```
+/// use tablestone::{Compression, Options};
+///
+/// let smallest = Options::default().compression(Compression::Zstd(9));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
@@ -34,6 +48,12 @@ pub enum Compression {
 }
 
 /// How sealed table files are read.
+///
+/// ```
+/// use tablestone::{Options, ReadMode};
+///
+/// let careful = Options::default().read_mode(ReadMode::Pread);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadMode {
@@ -45,6 +65,19 @@ pub enum ReadMode {
 }
 
 /// What opening does about damage.
+///
+/// ```
+/// use tablestone::{Database, Options, Recovery};
+///
+/// # fn main() -> Result<(), tablestone::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let database = Database::open(dir.path(), Options::default().recovery(Recovery::Salvage))?;
+/// for damage in &database.recovery_report().lost {
+///     println!("{damage}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {

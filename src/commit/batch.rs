@@ -19,6 +19,22 @@ use crate::sst::Lookup;
 use crate::version::Version;
 
 /// What must hold of the stored entity for an operation to apply.
+///
+/// ```
+/// use tablestone::{Database, Error, Options, Precondition};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// let version = table.insert("de", "karl", "born 1854").wait()?;
+/// // Only if nobody wrote it in between; `Exists` would do with any version of it.
+/// table.replace("de", "karl", Precondition::Version(version), "born 1853").wait()?;
+/// let late = table.delete("de", "karl", Precondition::Version(version)).wait();
+/// assert!(matches!(late, Err(Error::VersionMismatch { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Precondition {
     /// Nothing.

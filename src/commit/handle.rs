@@ -40,7 +40,24 @@ pub(super) type Work<T> = Box<dyn FnOnce(&Pipeline) -> Applied<T> + Send>;
 /// overload, when that happens once the engine has room and somebody waits; [`order`](Commit::order)
 /// makes sure. It is written and
 /// synced at the latest when the handle is waited on, polled or dropped; many handles can be under
-/// way at once and share a sync. Dropping the handle does not undo the write.
+/// way at once and share a sync. Dropping the handle does not undo the write: it goes on in the
+/// background, and is seen by reads once it is there.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("events").wait()?;
+/// // Three writes under way at once, which share a sync.
+/// let writes: Vec<_> = ["a", "b", "c"].map(|row| table.insert("today", row, "")).into();
+/// for write in writes {
+///     write.wait()?; // or `write.await?` in a task of any runtime
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the outcome is known only after `wait` or `.await`"]
 pub struct Commit<T> {
     pipeline: Arc<Pipeline>,

@@ -20,6 +20,22 @@ use crate::wal::{self, ReplayedRecord, SegmentId};
 const LOCK_FILE: &str = "LOCK";
 
 /// What opening a database found and did.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let report = database.recovery_report();
+/// println!("{} commits were read back from the log", report.replayed_commits);
+/// if let Some(tail) = &report.torn_tail {
+///     println!("{tail:?} was cut off: nothing in it was acknowledged");
+/// }
+/// assert!(report.lost.is_empty(), "only `Recovery::Salvage` opens what is damaged");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryReport {
@@ -35,6 +51,8 @@ pub struct RecoveryReport {
 
 /// A torn tail: bytes of writes that were under way, and not acknowledged, when the machine
 /// stopped.
+///
+/// See [`RecoveryReport`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The log segment.

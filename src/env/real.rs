@@ -16,6 +16,14 @@ use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, MappingInner};
 use crate::version::Version;
 
 /// The machine this process runs on: its file system, its clock, threads of this process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tablestone::{Options, env::RealEnv};
+///
+/// // What options have anyway; tests put a `SimEnv` in its place.
+/// let options = Options::default().env(Arc::new(RealEnv::new()));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealEnv {
     _private: (),

@@ -11,6 +11,21 @@ use crate::levels::{TableFile, View};
 use crate::memtable::Memtable;
 
 /// About how much a key range holds (R-E23).
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("readings").wait()?;
+/// table.import((0..1_000).map(|n| (format!("sensor-{}", n % 10), format!("{n:04}"), "21.5")))?;
+/// let one = table.estimate("sensor-3".."sensor-4")?;
+/// println!("about {} entities in {} bytes", one.entries, one.bytes);
+/// assert!(one.entries < table.stats()?.entries);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Estimate {

@@ -7,6 +7,8 @@ use super::range::Continuation;
 use crate::version::Version;
 
 /// Why a page ended where it did (R-E12).
+///
+/// See [`Page`](crate::Page) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -27,6 +29,8 @@ pub enum StopReason {
 }
 
 /// One entity, as it is stored.
+///
+/// See [`Page`](crate::Page) for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RowRef<'a> {

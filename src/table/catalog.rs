@@ -25,6 +25,23 @@ use crate::version::Version;
 const NEXT_ID: &[u8] = b"";
 
 /// A part of the list of tables, in byte order of their names.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// for name in ["bees", "ants", "cats"] {
+///     database.create_table(name).wait()?;
+/// }
+/// let first = database.tables(None, 2)?;
+/// assert_eq!(first.names, ["ants", "bees"]);
+/// let rest = database.tables(first.next.as_deref(), 2)?;
+/// assert_eq!((rest.names, rest.next), (vec!["cats".to_owned()], None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableList {

@@ -14,6 +14,19 @@ const CHUNK_BYTES: usize = 1 << 20;
 const UNDER_WAY: usize = 4;
 
 /// What an import stored.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("readings").wait()?;
+/// let report = table.import((0..5_000).map(|n| (format!("sensor-{}", n % 7), format!("{n:04}"), "21.5")))?;
+/// assert_eq!(report.rows, 5_000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportReport {

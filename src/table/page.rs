@@ -5,6 +5,20 @@ use crate::read::{PageData, RowRef, StopReason};
 use crate::version::Version;
 
 /// One entity, owned.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// let version = table.insert("de", "karl", "born 1854").wait()?;
+/// let karl = table.get("de", "karl")?.unwrap();
+/// assert_eq!((karl.version, karl.value.as_slice()), (version, b"born 1854".as_slice()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
@@ -15,6 +29,25 @@ pub struct Row {
 }
 
 /// Entities of one query in key order, held in one buffer.
+///
+/// ```
+/// use tablestone::{Database, Options, StopReason};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.import(["anna", "karl", "paul"].map(|row| ("de", row, "")))?;
+/// let page = table.query().partition("de").limit(2).page()?;
+/// assert_eq!(page.iter().map(|row| row.row_key).collect::<Vec<_>>(), [b"anna", b"karl"]);
+/// assert_eq!(page.stop_reason(), StopReason::Entities);
+/// // Text that may be kept for days: the next page begins there whatever was written meanwhile.
+/// let token = page.continuation().unwrap().to_string();
+/// let rest = table.query().partition("de").continue_from(token.parse()?).page()?;
+/// assert_eq!((rest.len(), rest.continuation()), (1, None));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Page {
     data: PageData,

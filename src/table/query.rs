@@ -258,6 +258,20 @@ fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 }
 
 /// Iterator over the pages of a query; ends after the last page or the first error.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.import(["anna", "karl", "paul"].map(|row| ("de", row, "")))?;
+/// let sizes: Vec<_> = table.query().limit(2).pages().map(|page| Ok::<_, tablestone::Error>(page?.len())).collect::<Result<_, _>>()?;
+/// assert_eq!(sizes, [2, 1]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Pages {
     query: Option<Query>,
 }

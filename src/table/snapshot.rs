@@ -10,6 +10,22 @@ use crate::version::Version;
 ///
 /// Reads through [`Table::at`](crate::Table::at). It keeps the versions it needs from being
 /// collected, so a long-lived one costs space.
+///
+/// ```
+/// use tablestone::{Database, Options, Precondition};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.insert("de", "karl", "born 1854").wait()?;
+/// let snapshot = database.snapshot();
+/// table.delete("de", "karl", Precondition::Exists).wait()?;
+/// assert!(table.at(&snapshot)?.exists("de", "karl")?);
+/// assert!(!table.exists("de", "karl")?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     pin: Arc<Pin>,

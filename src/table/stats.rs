@@ -7,6 +7,21 @@ use crate::commit::Pipeline;
 
 /// What a database holds and has done since it was opened. Counters are read one after the other:
 /// sums over them may be off by the operations under way.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.insert("de", "karl", "born 1854").wait()?;
+/// let stats = database.stats();
+/// println!("{} bytes in files, {} stalls", stats.file_bytes(), stats.stalls);
+/// assert!(stats.poisoned.is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

@@ -25,6 +25,22 @@ use crate::error::{Error, Result};
 ///
 /// Dropping it gives up the reads: if they have not begun they never will, else they run to their
 /// end and what they made is dropped.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.insert("de", "karl", "born 1854").wait()?;
+/// // Several reads, on a thread that may wait for a disk. `.await` does as well.
+/// let task = database.run(move || Ok((table.get("de", "karl")?, table.stats()?.entries)));
+/// let (karl, entries) = task.wait()?;
+/// assert!(karl.is_some() && entries == 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropped before it began, it never runs"]
 pub struct Task<T> {
     shared: Arc<Shared<T>>,

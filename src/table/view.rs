@@ -20,6 +20,22 @@ use crate::sst::Lookup;
 use crate::version::Version;
 
 /// The reads of a table: of its newest state through [`Table`](crate::Table), or of a snapshot's.
+///
+/// ```
+/// use tablestone::{Database, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("people").wait()?;
+/// table.insert("de", "karl", "born 1854").wait()?;
+/// // Where the entity lies, without a copy.
+/// let born = table.read("de", "karl", |_, value| value.ends_with(b"1854"))?;
+/// assert_eq!(born, Some(true));
+/// assert_eq!(table.get_many("de", &["karl", "nobody"])?.iter().flatten().count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct TableView {
     pub(super) inner: Arc<Inner>,

@@ -12,6 +12,16 @@ const SHOWN_RANGES: usize = 3;
 /// How a query finds its entities: which keys it reads, and what it then asks of each entity.
 ///
 /// `Display` says it in words; see [`Filter::explain`].
+///
+/// ```
+/// use tablestone::{Filter, Plan};
+///
+/// let filter: Filter = "PartitionKey eq 'Sales' and RowKey ge '5' and Age gt 30".parse()?;
+/// let explain = filter.explain();
+/// assert_eq!(explain.plan(), Plan::RowRange);
+/// assert_eq!(explain.residual().unwrap().to_string(), "Age gt 30");
+/// # Ok::<(), tablestone::FilterError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explain {
     boxes: KeyBoxes,
@@ -19,6 +29,8 @@ pub struct Explain {
 }
 
 /// How a query finds its entities, from the cheapest to the dearest.
+///
+/// See [`Explain`] for an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Plan {

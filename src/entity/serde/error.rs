@@ -24,6 +24,18 @@ use crate::entity::error::RowError;
 /// [`ETag`](crate::ETag), are read from the version and never stored. Everything else is an error.
 /// On the way back a number may go into another type if that holds it exactly, and a DateTime or
 /// Guid into a text.
+///
+/// ```
+/// # #[derive(serde::Serialize)]
+/// # #[serde(rename_all = "PascalCase")]
+/// # struct Person { partition_key: String, row_key: String, age: u64 }
+/// use tablestone::{Entity, SerdeError};
+///
+/// // Person has the fields PartitionKey, RowKey and Age, a u64.
+/// let person = Person { partition_key: "Sales".into(), row_key: "1".into(), age: u64::MAX };
+/// let refused = Entity::from_serialize(&person);
+/// assert!(matches!(refused, Err(SerdeError::OutOfRange { number: u64::MAX, .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SerdeError {

@@ -14,6 +14,25 @@ use crate::version::Version;
 use super::view::not_an_entity;
 
 /// Entities of one query in key order, as they are stored, in one buffer.
+///
+/// ```
+/// use tablestone::{Database, Entity, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table_if_missing("people")?.entities();
+/// for (row, age) in [("1", 34), ("2", 17), ("3", 51)] {
+///     people.insert(&Entity::new("Sales", row).with("Age", age)).wait()?;
+/// }
+/// let page = people.query().filter("Age ge 18".parse()?).limit(1).page()?;
+/// let ages: Vec<_> = page.iter().map(|person| person.get_as::<i32>("Age")).collect::<Result<_, _>>()?;
+/// assert_eq!(ages, [Some(34)]);
+/// let rest = people.query().filter("Age ge 18".parse()?).continue_from(page.continuation().unwrap().clone());
+/// assert_eq!(rest.page()?.to_entities()?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct EntityPage {
     page: Page,

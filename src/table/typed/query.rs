@@ -264,6 +264,24 @@ fn is_system(name: &str) -> bool {
 }
 
 /// Iterator over the pages of a query; ends after the last page or the first error.
+///
+/// ```
+/// use tablestone::{Database, Entity, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table_if_missing("people")?.entities();
+/// for row in ["1", "2", "3"] {
+///     people.insert(&Entity::new("Sales", row)).wait()?;
+/// }
+/// for page in people.query().limit(2).pages() {
+///     let page = page?;
+///     println!("{} entities, then {:?}", page.len(), page.continuation());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct EntityPages {
     query: Option<EntityQuery>,
 }
@@ -285,6 +303,21 @@ impl Iterator for EntityPages {
 }
 
 /// Iterator over the entities of a query; ends after the last or the first error.
+///
+/// ```
+/// use tablestone::{Database, Entity, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table_if_missing("people")?.entities();
+/// people.insert(&Entity::new("Sales", "1").with("Name", "Ann")).wait()?;
+/// for person in people.query().entities() {
+///     assert_eq!(person?.get_as::<&str>("Name"), Some("Ann"));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Entities {
     pages: EntityPages,
     /// A page, and how many of its entities were given out.

@@ -12,6 +12,22 @@ use crate::version::Version;
 ///
 /// What a table holds need not have been written through its entity calls. A row that is no entity
 /// is [`Error::NotAnEntity`], whichever call comes upon it.
+///
+/// ```
+/// use tablestone::{Database, Entity, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table_if_missing("people")?.entities();
+/// people.insert(&Entity::new("Sales", "1").with("Name", "Ann")).wait()?;
+/// let before = people.at(&database.snapshot())?;
+/// people.insert(&Entity::new("Sales", "2").with("Name", "Bob")).wait()?;
+/// assert_eq!(before.query().page()?.len(), 1);
+/// assert_eq!(people.query().page()?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct EntityView {
     pub(super) view: TableView,
