@@ -22,7 +22,8 @@ const UNDER_WAY: usize = 4;
 /// # let dir = tempfile::tempdir()?;
 /// # let database = Database::open(dir.path(), Options::default())?;
 /// let table = database.create_table("readings").wait()?;
-/// let report = table.import((0..5_000).map(|n| (format!("sensor-{}", n % 7), format!("{n:04}"), "21.5")))?;
+/// let rows = (0..5_000).map(|n| (format!("sensor-{}", n % 7), format!("{n:04}"), "21.5"));
+/// let report = table.import(rows)?;
 /// assert_eq!(report.rows, 5_000);
 /// # Ok(())
 /// # }

@@ -267,8 +267,8 @@ fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 /// # let database = Database::open(dir.path(), Options::default())?;
 /// let table = database.create_table("people").wait()?;
 /// table.import(["anna", "karl", "paul"].map(|row| ("de", row, "")))?;
-/// let sizes: Vec<_> = table.query().limit(2).pages().map(|page| Ok::<_, tablestone::Error>(page?.len())).collect::<Result<_, _>>()?;
-/// assert_eq!(sizes, [2, 1]);
+/// let pages: Vec<_> = table.query().limit(2).pages().collect::<Result<_, _>>()?;
+/// assert_eq!((pages[0].len(), pages[1].len(), pages.len()), (2, 1, 2));
 /// # Ok(())
 /// # }
 /// ```
