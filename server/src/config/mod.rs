@@ -299,6 +299,28 @@ mod tests {
         assert!(!format!("{config:?}").contains("a2V5"), "keys are not shown");
     }
 
+    /// The file that is shipped says what holds without it.
+    #[test]
+    fn the_shipped_file_has_the_defaults() {
+        let shipped = file(include_str!("../../packaging/tablestone.toml")).unwrap();
+        let (shipped, config) = (shipped.resolve().unwrap(), Partial::default().resolve().unwrap());
+        assert_eq!(format!("{shipped:?}"), format!("{config:?}"));
+        let commented = include_str!("../../packaging/tablestone.toml");
+        let everything: String = commented
+            .lines()
+            .map(|line| {
+                line.strip_prefix("# ")
+                    .filter(|line| line.contains(['=', '[']))
+                    .unwrap_or(line)
+                    .to_owned()
+                    + "\n"
+            })
+            .collect();
+        let config = file(&everything.replace('…', "a2V5")).unwrap().resolve().unwrap();
+        assert_eq!(config.accounts[0].name(), "myaccount");
+        assert!(config.admin.is_some() && config.tls.is_some());
+    }
+
     #[test]
     fn the_command_line_goes_before_the_file() {
         let said = Partial { listen: "127.0.0.1:1".parse().ok(), ..Partial::default() };
