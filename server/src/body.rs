@@ -14,6 +14,8 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{ErrorCode, ServiceError};
 
@@ -24,6 +26,8 @@ const UNIT: usize = 1 << 10;
 /// An answer is handed on in pieces of this size, so that its share of the budget is given back
 /// only when most of it has been sent.
 const PIECE: usize = 256 << 10;
+/// What of a body must come within [`BodyLimits::stall`].
+const READ_AT_LEAST: usize = 64 << 10;
 /// How long a body waits for its share before the client hears that the server is busy.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -85,7 +89,7 @@ fn units(bytes: usize) -> Option<u32> {
 pub struct BodyLimits {
     /// Largest body in bytes. Default 4 MiB, as the service.
     pub bytes: usize,
-    /// Longest time without a byte of it. Default 30 s.
+    /// Time in which 64 KiB of it must come, or what is left. Default 30 s.
     pub stall: Duration,
 }
 
@@ -95,12 +99,45 @@ impl Default for BodyLimits {
     }
 }
 
+/// By when the next piece of a body must have come. Bytes alone buy no time, or a client could hold
+/// a connection and a share of the budget for as long as it likes.
+struct Pace {
+    stall: Duration,
+    until: Instant,
+    /// Bytes since the time began to run.
+    bytes: usize,
+}
+
+impl Pace {
+    fn new(stall: Duration) -> Self {
+        Self { stall, until: Instant::now() + stall, bytes: 0 }
+    }
+
+    /// The next frame, unless it comes too late.
+    async fn next<B>(
+        &mut self,
+        body: &mut Pin<&mut B>,
+    ) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Elapsed>
+    where
+        B: Body<Data = Bytes>,
+    {
+        let frame = timeout_at(self.until, body.frame()).await?;
+        if let Some(Ok(frame)) = &frame {
+            self.bytes += frame.data_ref().map_or(0, Bytes::len);
+        }
+        if self.bytes >= READ_AT_LEAST {
+            *self = Self::new(self.stall);
+        }
+        Ok(frame)
+    }
+}
+
 /// Reads a request's body. The share goes with it.
 ///
 /// # Errors
 /// [`ErrorCode::RequestBodyTooLarge`], before a byte is read if the headers say so;
-/// [`ErrorCode::ServerBusy`] if there is no memory for it; [`ErrorCode::InvalidInput`] if it stalls
-/// or breaks off.
+/// [`ErrorCode::ServerBusy`] if there is no memory for it; [`ErrorCode::InvalidInput`] if it comes
+/// too slowly or breaks off.
 pub async fn read<B>(
     headers: &HeaderMap,
     body: B,
@@ -121,8 +158,9 @@ where
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
+    let mut pace = Pace::new(limits.stall);
     loop {
-        let frame = tokio::time::timeout(limits.stall, body.frame()).await;
+        let frame = pace.next(&mut body).await;
         let frame =
             frame.map_err(|_| ErrorCode::InvalidInput.because("The body does not come."))?;
         let Some(frame) = frame else { break };
@@ -158,8 +196,10 @@ pub async fn discard<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits
     }
     let mut body = std::pin::pin!(body);
     let mut left = limits.bytes.saturating_mul(4);
+    // Who is refused has this time in all.
+    let until = Instant::now() + limits.stall;
     while !body.is_end_stream() {
-        let Ok(Some(Ok(frame))) = tokio::time::timeout(limits.stall, body.frame()).await else {
+        let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await else {
             return;
         };
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
@@ -303,6 +343,49 @@ mod tests {
         let budget = BodyBudget::new(1 << 20);
         let stalled = read_all(&stated(10), StreamBody::new(Never), &budget).await;
         assert_eq!(stalled.unwrap_err(), ErrorCode::InvalidInput);
+    }
+
+    /// A body of equal pieces, one every quarter of an hour.
+    struct Slow {
+        piece: Bytes,
+        left: usize,
+        pause: Pin<Box<tokio::time::Sleep>>,
+    }
+
+    const QUARTER: Duration = Duration::from_secs(900);
+
+    impl futures_core::Stream for Slow {
+        type Item = Result<Frame<Bytes>, std::io::Error>;
+
+        fn poll_next(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Self::Item>> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            std::task::ready!(self.pause.as_mut().poll(context));
+            self.pause = Box::pin(tokio::time::sleep(QUARTER));
+            self.left -= 1;
+            Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
+        }
+    }
+
+    /// R-S12: slowloris. Bytes alone buy no time; a good many of them do.
+    #[tokio::test(start_paused = true)]
+    async fn r_s12_a_body_that_drips_is_given_up() {
+        let budget = BodyBudget::new(1 << 20);
+        let slow = |piece: usize, left| {
+            let (piece, pause) = (vec![0; piece].into(), Box::pin(tokio::time::sleep(QUARTER)));
+            StreamBody::new(Slow { piece, left, pause })
+        };
+        let drips = read_all(&stated(10), slow(1, 10), &budget).await;
+        assert_eq!(drips.unwrap_err(), ErrorCode::InvalidInput);
+        // LIMITS gives an hour for 64 KiB: three pieces of 24 KiB come in time, and one more.
+        assert!(read_all(&stated(96 << 10), slow(24 << 10, 4), &budget).await.is_ok());
+        let began = Instant::now();
+        discard(&HeaderMap::new(), slow(24 << 10, 100), LIMITS).await;
+        assert_eq!(began.elapsed(), LIMITS.stall, "a refused client has that in all");
     }
 
     /// R-S12: bodies wait for memory, and then hear that the server is busy; a share comes back.
