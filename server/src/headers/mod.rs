@@ -160,6 +160,20 @@ pub fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a s
     headers.get(name)?.to_str().ok()
 }
 
+/// The value of `If-Match`, if there is one.
+///
+/// # Errors
+/// [`ErrorCode::InvalidInput`] for one that is no text, and for two: a condition that is not
+/// understood must not become none.
+pub fn if_match(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
+    let mut values = headers.get_all(header::IF_MATCH).iter();
+    match (values.next().map(HeaderValue::to_str), values.next()) {
+        (None, _) => Ok(None),
+        (Some(Ok(tag)), None) => Ok(Some(tag)),
+        _ => Err(ErrorCode::InvalidInput.because("If-Match must be one ETag, or *.")),
+    }
+}
+
 /// The request's host: that of an absolute address, or its `Host` header.
 #[must_use]
 pub fn host<'a>(uri: &'a http::Uri, headers: &'a HeaderMap) -> Option<&'a str> {
@@ -202,6 +216,18 @@ mod tests {
         assert_eq!(preference("respond-async, return-no-content"), Preference::NoContent);
         assert_eq!(preference("return=minimal"), Preference::Unspecified);
         assert_eq!(Preference::of(&headers(&[])), Preference::Unspecified);
+    }
+
+    #[test]
+    fn r_s07_a_condition_that_is_none_is_not_passed_over() {
+        let condition = |values: &[&str]| {
+            let pairs: Vec<_> = values.iter().map(|value| ("if-match", *value)).collect();
+            if_match(&headers(&pairs)).map(|tag| tag.map(str::to_owned)).map_err(|it| it.code())
+        };
+        assert_eq!(condition(&[]), Ok(None));
+        assert_eq!(condition(&["*"]), Ok(Some("*".into())));
+        assert_eq!(condition(&["\"é\""]), Err(ErrorCode::InvalidInput));
+        assert_eq!(condition(&["*", "*"]), Err(ErrorCode::InvalidInput));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Operations on single entities.
 
-use http::{StatusCode, header};
+use http::StatusCode;
 use tablestone::{DateTime, EntityRef, RowError, Version};
 
 use super::answer::{Answer, Shape};
@@ -10,7 +10,7 @@ use super::{failure, keys};
 use crate::address::Parameter;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{BodyFormat, Preference, Verb, request_format, text};
+use crate::headers::{BodyFormat, Preference, Verb, if_match, request_format};
 use crate::wire::atom::AtomPrinter;
 use crate::wire::json::EntityPrinter;
 use crate::wire::{Context, Select};
@@ -32,7 +32,7 @@ pub(super) fn get(
     let table = call.table(table)?;
     let base = call.base();
     let context = Context { base: &base, account: call.account.name(), table: &table.name };
-    let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default());
+    let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default())?;
     let print = |entity: EntityRef<'_>| -> Result<(Version, Vec<u8>), RowError> {
         let mut body = Vec::with_capacity(BODY_BYTES);
         match format {
@@ -55,7 +55,7 @@ pub(super) fn get(
 /// Does a write of one entity.
 pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, ServiceError> {
     let headers = &call.head.headers;
-    let if_match = text(headers, &header::IF_MATCH);
+    let if_match = if_match(headers)?;
     let parse = || Write::body(request_format(headers, call.version)?, body);
     let (table, write) = Write::parse(call.verb, &call.address.resource, if_match, parse)?;
     write.allow(call, table)?;

@@ -34,7 +34,7 @@ impl TableService {
         call.allow(Operation::QueryEntities, Some(table))?;
         let format = call.format()?;
         let table = call.table(table)?;
-        let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default());
+        let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default())?;
         let top = top(call)?;
         let query = self.entity_query(call, &table, &select, top)?;
         let (base, account) = (call.base(), call.account.clone());

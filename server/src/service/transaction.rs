@@ -16,7 +16,9 @@ use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{Preference, Verb, host, names, request_format, response_format, text};
+use crate::headers::{
+    Preference, Verb, host, if_match, names, request_format, response_format, text,
+};
 use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, SubRequest};
 
 /// Operations in a change set (protocol 8).
@@ -182,7 +184,7 @@ fn read(call: &Call<'_>, request: &SubRequest<'_>) -> Result<(String, Operation)
     let headers = headers(call, request);
     let verb = verb(request, &headers)?;
     let (address, _) = locate(call, request)?;
-    let if_match = text(&headers, &header::IF_MATCH);
+    let if_match = if_match(&headers)?;
     let body = || Write::body(request_format(&headers, call.version)?, request.body);
     let (table, write) = Write::parse(verb, &address.resource, if_match, body)?;
     let echo = match verb {
@@ -205,7 +207,7 @@ fn headers(call: &Call<'_>, request: &SubRequest<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(2 * MEANT.len());
     for (name, value) in &request.headers {
         let meant = MEANT.iter().find(|meant| name.eq_ignore_ascii_case(meant.as_str()));
-        if let (Some(name), Ok(value)) = (meant, HeaderValue::from_str(value)) {
+        if let (Some(name), Ok(value)) = (meant, HeaderValue::from_bytes(value.as_bytes())) {
             headers.append(name, value);
         }
     }

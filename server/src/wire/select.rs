@@ -1,12 +1,20 @@
 //! [`Select`]: which properties a query wants (`$select`, protocol 6).
 
+use crate::error::{ErrorCode, ServiceError};
+
+/// Names in a selection, and bytes of them: each entity of a page has all of them in its answer,
+/// as null where it lacks the property.
+const MAX_NAMES: usize = 1_024;
+const MAX_BYTES: usize = 32 << 10;
+
 /// Which properties a query wants.
 ///
 /// ```
 /// use tablestone_server::wire::Select;
-/// assert_eq!(Select::parse("A, B,A").names(), Some(&["A".to_owned(), "B".to_owned()][..]));
-/// assert_eq!(Select::parse("A,*").names(), None);
-/// assert_eq!(Select::parse("").names(), None);
+/// assert_eq!(Select::parse("A, B,A")?.names(), Some(&["A".to_owned(), "B".to_owned()][..]));
+/// assert_eq!(Select::parse("A,*")?.names(), None);
+/// assert_eq!(Select::parse("")?.names(), None);
+/// # Ok::<(), tablestone_server::error::ServiceError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
@@ -19,23 +27,49 @@ impl Select {
 
     /// Reads the value of `$select`, percent-decoded: names between commas, spaces around them.
     /// Nothing, or `*` among them, is all.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let mut names: Vec<String> = Vec::new();
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidInput`] for more than 1,024 names, or 32 KiB of them.
+    pub fn parse(text: &str) -> Result<Self, ServiceError> {
+        let (mut names, mut bytes) = (Vec::<String>::new(), 0);
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             if name == "*" {
-                return Self::ALL;
+                return Ok(Self::ALL);
             }
-            if !names.iter().any(|earlier| earlier == name) {
-                names.push(name.to_owned());
+            if names.iter().any(|earlier| earlier == name) {
+                continue;
             }
+            bytes += name.len();
+            if names.len() == MAX_NAMES || bytes > MAX_BYTES {
+                return Err(ErrorCode::InvalidInput.because(format_args!(
+                    "$select must have no more than {MAX_NAMES} names, nor {MAX_BYTES} bytes of them."
+                )));
+            }
+            names.push(name.to_owned());
         }
-        if names.is_empty() { Self::ALL } else { Self { names: Some(names) } }
+        Ok(if names.is_empty() { Self::ALL } else { Self { names: Some(names) } })
     }
 
     /// The names, each once, in the order asked for; none if all are wanted.
     #[must_use]
     pub fn names(&self) -> Option<&[String]> {
         self.names.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-S12: a selection is no longer than what a page of nulls can bear.
+    #[test]
+    fn r_s12_a_selection_is_bounded() {
+        let names = |count: usize| (0..count).map(|n| format!("N{n},")).collect::<String>();
+        let count = |text: &str| Select::parse(text).map(|select| select.names().map(<[_]>::len));
+        assert_eq!(count(&names(1_024)), Ok(Some(1_024)));
+        assert_eq!(count(&names(1_024).repeat(3)), Ok(Some(1_024)), "each counts once");
+        assert_eq!(count(&names(1_025)).unwrap_err().code(), ErrorCode::InvalidInput);
+        assert_eq!(count(&"n".repeat(32 << 10)), Ok(Some(1)));
+        assert!(count(&"n".repeat((32 << 10) + 1)).is_err());
     }
 }

@@ -105,7 +105,7 @@ fn a_printed_entry() {
         </d:Timestamp><d:A>a &amp; b</d:A><d:D m:type=\"Edm.Double\">INF</d:D>\
         </m:properties></content></entry>";
     assert_eq!(printed(&entity, &Select::ALL), expected);
-    let selected = printed(&entity, &Select::parse("Missing,</d:A>,A,RowKey"));
+    let selected = printed(&entity, &Select::parse("Missing,</d:A>,A,RowKey").unwrap());
     assert!(selected.contains("<m:properties><d:Missing m:null=\"true\" /><d:A>a &amp; b</d:A><d:RowKey>r</d:RowKey></m:properties>"));
 }
 

@@ -75,7 +75,7 @@ fn levels_of_metadata() {
 #[test]
 fn selected_properties() {
     let entity = Entity::new("p", "r").with("A", 1).with("B", 2i64);
-    let select = Select::parse("B, Missing ,RowKey");
+    let select = Select::parse("B, Missing ,RowKey").unwrap();
     let expected = r#"{"B":"2","Missing":null,"RowKey":"r"}"#;
     assert_eq!(printed(&entity, 0, Metadata::None, &select), expected);
     let minimal = printed(&entity, 0, Metadata::Minimal, &select);
@@ -86,7 +86,7 @@ fn selected_properties() {
         "B@odata.type": "Edm.Int64", "B": "2", "Missing": null, "RowKey": "r",
     });
     assert_eq!(minimal, expected);
-    let select = Select::parse("Timestamp,PartitionKey");
+    let select = Select::parse("Timestamp,PartitionKey").unwrap();
     let expected = r#"{"Timestamp":"1601-01-01T00:00:00Z","PartitionKey":"p"}"#;
     assert_eq!(printed(&entity, 0, Metadata::None, &select), expected);
 }

@@ -15,6 +15,9 @@ const MAX_DEPTH: usize = 16;
 /// Elements in all. An Atom entry of 255 properties has 270; one may have null properties besides.
 const MAX_ELEMENTS: usize = 2_048;
 
+/// Attributes of an element, namespaces included. An Atom entry has five; the reader compares each
+/// with all before it.
+const MAX_ATTRIBUTES: usize = 32;
 /// How much of a wrong text an error shows, in characters.
 const SHOWN: usize = 60;
 
@@ -171,7 +174,11 @@ impl Builder<'_> {
         let resolver = self.reader.resolver();
         let (namespace, name) = resolver.resolve_element(start.name());
         let mut attributes = Vec::new();
-        for attribute in start.attributes() {
+        for (index, attribute) in start.attributes().enumerate() {
+            if index == MAX_ATTRIBUTES {
+                let (what, limit) = ("attributes of an element", MAX_ATTRIBUTES);
+                return Err(XmlError::TooLarge { what, limit });
+            }
             let attribute = attribute.map_err(|error| self.malformed(&error.to_string()))?;
             let (namespace, name) = resolver.resolve_attribute(attribute.key);
             let value = attribute.normalized_value(XmlVersion::Implicit1_0);
