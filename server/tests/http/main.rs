@@ -6,6 +6,7 @@ mod connections;
 mod cross_origin;
 mod entities;
 mod errors;
+mod filters;
 mod headers;
 mod queries;
 mod support;
