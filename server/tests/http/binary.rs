@@ -1,83 +1,12 @@
 //! The binary: starts without a word, stops in order, says what is wrong.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::support::{Client, LIMIT, Signing};
-
-const KEY: &str = "b3duIGtleQ==";
-
-fn tablestone(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
-    command.args(["serve", "--durability", "os", "--listen", "127.0.0.1:0", "--data"]);
-    command.arg(directory.join("data")).args(arguments);
-    command.env("TABLESTONE_ACCOUNTS", format!("mine:{KEY}"));
-    command.stderr(Stdio::piped()).stdout(Stdio::piped());
-    command
-}
-
-/// A running server; killed when the test is over, however it ends.
-struct Process {
-    child: Child,
-    log: BufReader<ChildStderr>,
-    _ended: mpsc::Sender<()>,
-}
-
-impl Process {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let (ended, wait_ended) = mpsc::channel::<()>();
-        let id = Pid::from_child(&child);
-        // Who waits for what it writes then sees its end.
-        std::thread::spawn(move || {
-            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                let _ = kill_process(id, Signal::KILL);
-            }
-        });
-        Self { child, log, _ended: ended }
-    }
-
-    /// The address in the next line that has a text before it.
-    fn address_after(&mut self, text: &str) -> SocketAddr {
-        let mut all = String::new();
-        loop {
-            let mut line = String::new();
-            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended: {all}");
-            if let Some((_, rest)) = line.split_once(text) {
-                let address = rest.split([',', '\n']).next().unwrap();
-                return address.parse().unwrap_or_else(|_| panic!("{line}"));
-            }
-            all += &line;
-        }
-    }
-
-    /// Asks it to stop, and waits; what it wrote meanwhile.
-    fn stop(mut self) -> String {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
-        let mut rest = String::new();
-        self.log.read_to_string(&mut rest).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{rest}");
-        rest
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-async fn client(address: SocketAddr) -> Signing {
-    Signing::new(Client::connect(address).await, "mine", KEY)
-}
+use crate::process::{Process, client, tablestone};
+use crate::support::Client;
 
 #[tokio::test]
 async fn it_serves_and_stops_and_keeps_what_it_was_given() {
@@ -107,17 +36,9 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     let address = process.address_after("listens on http://");
     let got = client(address).await.get("/people(PartitionKey='p',RowKey='r')").await;
     assert_eq!(got.json()["A"], 7);
-    let second = failure(tablestone(directory.path(), &[]));
+    let second = Process::start(tablestone(directory.path(), &[])).fails();
     assert!(second.contains("is open already"), "{second}");
     process.stop();
-}
-
-fn failure(command: Command) -> String {
-    let mut process = Process::start(command);
-    let mut text = String::new();
-    process.log.read_to_string(&mut text).unwrap();
-    assert!(!process.child.wait().unwrap().success(), "{text}");
-    text
 }
 
 #[tokio::test]
@@ -137,7 +58,7 @@ async fn it_serves_https() {
 #[test]
 fn it_says_what_is_wrong() {
     let directory = TempDir::new().unwrap();
-    let run = |arguments: &[&str]| failure(tablestone(directory.path(), arguments));
+    let run = |arguments: &[&str]| Process::start(tablestone(directory.path(), arguments)).fails();
     let missing = run(&["--config", "/nowhere.toml"]);
     assert!(missing.contains("cannot read \"/nowhere.toml\""), "{missing}");
     let memory = run(&["--memory", "much"]);
@@ -146,7 +67,7 @@ fn it_says_what_is_wrong() {
     assert!(half.contains("the certificate is missing"), "{half}");
     let mut command = tablestone(directory.path(), &[]);
     command.env("TABLESTONE_ACCOUNTS", "Mine:a2V5");
-    let accounts = failure(command);
+    let accounts = Process::start(command).fails();
     assert!(accounts.contains("\"Mine\" is no account's name"), "{accounts}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -8,6 +8,8 @@ mod entities;
 mod errors;
 mod filters;
 mod headers;
+mod kill;
+mod process;
 mod queries;
 mod support;
 mod tables;

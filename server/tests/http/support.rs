@@ -82,7 +82,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).await.expect("bytes sent");
+        assert!(self.offer(bytes).await, "bytes sent");
+    }
+
+    /// Sends as much as the other end takes; whether that was all.
+    pub(crate) async fn offer(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        within("bytes to be taken", self.stream.write_all(bytes.as_ref())).await.is_ok()
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
@@ -246,6 +251,29 @@ impl Signing {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Answer {
+        self.try_send_to(host, method, path, headers, body).await.expect("an answer")
+    }
+
+    /// As [`send`](Self::send); `None` if the connection breaks.
+    pub(crate) async fn try_send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsRef<[u8]>,
+    ) -> Option<Answer> {
+        let path = format!("/{}{path}", self.account);
+        self.try_send_to("localhost", method, &path, headers, body.as_ref()).await
+    }
+
+    async fn try_send_to(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Option<Answer> {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let (bare, query) = path.split_once('?').unwrap_or((path, ""));
         let comp = query.split('&').find_map(|pair| pair.strip_prefix("comp="));
@@ -262,20 +290,26 @@ impl Signing {
         }));
         // An empty value takes a usual header out.
         all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
-        self.client.request(host, method, path, &all, body).await
+        self.client.try_request(host, method, path, &all, body).await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
         self.send("GET", path, &[], "").await
     }
 
-    /// Sends a signed request's head alone.
+    /// Sends a signed request's head alone, and waits for an answer nevertheless.
     pub(crate) async fn promise(
         &mut self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
+        self.begin(method, path, headers).await;
+        self.client.answer().await.expect("an answer")
+    }
+
+    /// Sends a signed request's head alone.
+    pub(crate) async fn begin(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) {
         let path = format!("/{}{path}", self.account);
         let date = httpdate::fmt_http_date(SystemTime::now());
         let signature = self.key.sign(|signer| {
@@ -289,7 +323,6 @@ impl Signing {
             head += &format!("{name}: {value}\r\n");
         }
         self.client.send(head + "\r\n").await;
-        self.client.answer().await.expect("an answer")
     }
 
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> Answer {
@@ -315,12 +348,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Answer {
+        self.try_request(host, method, path, headers, body).await.expect("an answer")
+    }
+
+    /// As [`request`](Self::request); `None` if the connection breaks.
+    async fn try_request(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Option<Answer> {
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }
         request += &format!("Content-Length: {}\r\n\r\n", body.len());
-        self.send([request.as_bytes(), body].concat()).await;
-        self.answer().await.expect("an answer")
+        // An answer may come before all was sent: it is what counts.
+        self.offer([request.as_bytes(), body].concat()).await;
+        self.answer().await
     }
 }

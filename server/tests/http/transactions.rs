@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
 
 const BASE: &str = "http://localhost/devstoreaccount1";
-const TYPE: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=batch_b");
+pub(crate) const TYPE: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=batch_b");
 
 /// A part of a batch: a request with headers, and a body.
-fn part(request: &str, headers: &[&str], body: &str) -> String {
+pub(crate) fn part(request: &str, headers: &[&str], body: &str) -> String {
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     format!(
         "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
@@ -28,7 +28,7 @@ fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {
     part(&format!("{method} {target}"), headers, body)
 }
 
-fn change_set(parts: &[String]) -> String {
+pub(crate) fn change_set(parts: &[String]) -> String {
     let mut body =
         "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n".to_owned();
     for part in parts {
@@ -43,7 +43,7 @@ async fn post(client: &mut Signing, body: &str) -> Answer {
 }
 
 /// The parts of an answer: status, headers in lower case, body.
-fn parts(answer: &Answer) -> Vec<Answer> {
+pub(crate) fn parts(answer: &Answer) -> Vec<Answer> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let outer =
         answer.header("content-type").and_then(|it| it.strip_prefix("multipart/mixed; boundary="));

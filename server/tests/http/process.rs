@@ -1,0 +1,106 @@
+//! The binary as a process of its own, that no test waits for without end.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Client, LIMIT, Signing};
+
+/// The only account of [`tablestone`].
+pub(crate) const ACCOUNT: &str = "mine";
+pub(crate) const KEY: &str = "b3duIGtleQ==";
+
+/// The command that serves a directory on any free port.
+pub(crate) fn tablestone(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);
+    command.arg(directory.join("data")).args(arguments);
+    command.env("TABLESTONE_ACCOUNTS", format!("{ACCOUNT}:{KEY}"));
+    command.stderr(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// A client of the account of [`tablestone`].
+pub(crate) async fn client(address: SocketAddr) -> Signing {
+    Signing::new(Client::connect(address).await, ACCOUNT, KEY)
+}
+
+/// A running server; killed when the test is over, however it ends.
+pub(crate) struct Process {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    _ended: mpsc::Sender<()>,
+}
+
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let (ended, wait_ended) = mpsc::channel::<()>();
+        let id = Pid::from_child(&child);
+        // Who waits for what it writes then sees its end.
+        std::thread::spawn(move || {
+            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(id, Signal::KILL);
+            }
+        });
+        Self { child, log, _ended: ended }
+    }
+
+    /// The address in the next line that has a text before it.
+    pub(crate) fn address_after(&mut self, text: &str) -> SocketAddr {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended: {all}");
+            if let Some((_, rest)) = line.split_once(text) {
+                let address = rest.split([',', '\n']).next().unwrap();
+                return address.parse().unwrap_or_else(|_| panic!("{line}"));
+            }
+            all += &line;
+        }
+    }
+
+    /// Asks it to stop, and waits; what it wrote meanwhile.
+    pub(crate) fn stop(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{rest}");
+        rest
+    }
+
+    /// Waits for it to fail; what it wrote.
+    pub(crate) fn fails(mut self) -> String {
+        let mut text = String::new();
+        self.log.read_to_string(&mut text).unwrap();
+        assert!(!self.child.wait().unwrap().success(), "{text}");
+        text
+    }
+
+    /// Kills it, without a chance to do anything more.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The memory that it has, in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).expect("a running process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
+        kibibytes << 10
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
