@@ -8,6 +8,7 @@ mod entities;
 mod errors;
 mod filters;
 mod headers;
+mod hostile;
 mod kill;
 mod process;
 mod queries;
