@@ -5,6 +5,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `cli` | the commands of the binary |
+//! | `client` | the protocol from the other side: an account's tables over HTTP |
 //! | `service` | every operation of the protocol |
 //! | `config` | what the server is told |
 //! | `net` | connections: listening, TLS, HTTP, limits, the admin port |
@@ -26,6 +27,7 @@ pub mod address;
 pub mod auth;
 pub mod body;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod error;
 pub mod headers;

@@ -1,6 +1,52 @@
 //! The command line, for people: each command is a file.
+//!
+//! | command | does | example |
+//! | --- | --- | --- |
+//! | `serve` | serves tables to Azure Table storage clients | `tablestone serve` |
+//! | `import` | writes entities of a file into a table | `tablestone import cities.jsonl.zst --table cities` |
+//! | `export` | writes a table's entities into a file, which `import` reads | `tablestone export --table cities -o cities.csv` |
+//! | `query` | shows entities, or how they would be found | `tablestone query cities --filter "PartitionKey eq 'DE'" --top 5` |
+//! | `tables` | lists tables, and about how much they hold | `tablestone tables --json` |
+//! | `stat` | tells of a data directory's levels, sizes and debt | `tablestone stat --data /var/lib/tablestone` |
+//!
+//! All but `serve` and `stat` work on a data directory that no server has open (`--data`), or on a
+//! server (`--url`, `--connection-string`); see [`serve`'s defaults](crate::config) for where both
+//! are if nothing is said. What a command was asked for goes to stdout, all else to stderr. The exit
+//! code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
+//!
+//! # What `import` reads
+//!
+//! JSON lines, one object a line, as the protocol writes entities: `PartitionKey`, `RowKey`, and
+//! properties, whose types are annotated (`"Born@odata.type":"Edm.DateTime"`) where JSON does not
+//! show them. Or CSV with a header. A cell's type is, in this order:
+//!
+//! 1. what the row has in the column `NAME@type`, as in the exports of Azure Storage Explorer;
+//! 2. what `--types NAME=Edm.Int64` says of the column;
+//! 3. what the cell looks like: `true` or `false` in any case is a Boolean; digits without leading
+//!    zeros an Int32, or an Int64 if they do not fit; digits with a point between them a Double; a
+//!    date with `T`, time and `Z` a DateTime; 32 hexadecimal digits in the groups of a Guid a Guid;
+//!    anything else a String.
+//!
+//! An empty cell is no property, but for one that `NAME@type` calls a String. A Timestamp is passed
+//! over: the server sets it. Other columns or members can be made keys (`--partition-key country`);
+//! they are then no properties. `export` writes either form so that `import` makes the same entities
+//! of it; CSV gives all of them one order of properties. Both read and write files that end with `.zst` compressed.
+//!
+//! An import stops at the first entity that cannot be read or written, and says which it is and how
+//! many were written. Those before an entity that cannot be read are all written; with the default
+//! `--mode replace` the same import can be run again.
 
+mod ask;
+mod export;
+mod import;
+mod input;
+mod output;
+mod place;
+mod query;
 mod serve;
+mod stat;
+mod store;
+mod tables;
 
 use clap::{Parser, Subcommand};
 
@@ -17,18 +63,33 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves tables to Azure Table storage clients.
+    /// Serves tables to Azure Table storage clients
     Serve(serve::Serve),
+    Import(import::Import),
+    Export(export::Export),
+    Query(query::Query),
+    Tables(tables::Tables),
+    Stat(stat::Stat),
 }
 
 impl Cli {
     /// Does what the command line says.
     ///
     /// # Errors
-    /// [`CliError`], to be shown as it is.
+    /// [`CliError`], to be shown with its causes.
     pub fn run(self) -> Result<(), CliError> {
-        match self.command {
+        let outcome = match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Import(import) => import.run(),
+            Command::Export(export) => export.run(),
+            Command::Query(query) => query.run(),
+            Command::Tables(tables) => tables.run(),
+            Command::Stat(stat) => stat.run(),
+        };
+        match outcome {
+            // Who reads the output has seen enough.
+            Err(error) if output::is_closed(&*error) => Ok(()),
+            outcome => outcome,
         }
     }
 }

@@ -9,7 +9,7 @@ const KEY_UNITS: usize = 512;
 const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
 /// Refuses keys that no entity may have.
-pub(super) fn check(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
+pub(crate) fn check(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
     check_key("PartitionKey", partition_key)?;
     check_key("RowKey", row_key)
 }
@@ -31,7 +31,7 @@ fn is_forbidden(character: char) -> bool {
 }
 
 /// Refuses names that no table may have.
-pub(super) fn check_table_name(name: &str) -> Result<(), ServiceError> {
+pub(crate) fn check_table_name(name: &str) -> Result<(), ServiceError> {
     let letters = name.chars().all(|letter| letter.is_ascii_alphanumeric());
     let begins = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
     if !letters || !begins && !name.is_empty() {

@@ -8,6 +8,7 @@ mod answer;
 mod call;
 mod catalog;
 mod cors;
+mod direct;
 mod entities;
 mod failure;
 mod keys;
@@ -42,6 +43,7 @@ use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, Telemetry};
 
 pub use self::catalog::OpenError;
+pub(crate) use self::keys::{check as check_keys, check_table_name};
 
 /// Reads at once that may wait for a disk, for each core.
 const READERS_PER_CORE: usize = 4;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tablestone::{ParseError, Value, ValueType};
+use tablestone::{ParseError, Value, ValueRef, ValueType};
 
 /// How much of a wrong text an error shows, in characters.
 const SHOWN: usize = 60;
@@ -40,7 +40,7 @@ impl ValueError {
 }
 
 /// The value of this type that the text shows.
-pub(super) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, ValueError> {
+pub(crate) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, ValueError> {
     let wrong = || ValueError::form(value_type, &text);
     Ok(match value_type {
         ValueType::String => Value::String(text.into_owned()),
@@ -52,6 +52,23 @@ pub(super) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, 
         ValueType::Int32 => Value::Int32(text.trim().parse().map_err(|_| wrong())?),
         ValueType::Int64 => Value::Int64(text.trim().parse().map_err(|_| wrong())?),
     })
+}
+
+/// The text that [`parse`] reads as this value of its type.
+pub(crate) fn text(value: ValueRef<'_>) -> Cow<'_, str> {
+    match value {
+        ValueRef::String(text) => Cow::Borrowed(text),
+        ValueRef::Binary(bytes) => STANDARD.encode(bytes).into(),
+        ValueRef::Boolean(value) => if value { "true" } else { "false" }.into(),
+        ValueRef::DateTime(instant) => instant.to_string().into(),
+        ValueRef::Double(number) => match not_a_number(number) {
+            Some(name) => name.into(),
+            None => ryu::Buffer::new().format_finite(number + 0.0).to_owned().into(),
+        },
+        ValueRef::Guid(id) => id.to_string().into(),
+        ValueRef::Int32(number) => number.to_string().into(),
+        ValueRef::Int64(number) => number.to_string().into(),
+    }
 }
 
 fn boolean(text: &str) -> Option<bool> {

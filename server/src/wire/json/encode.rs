@@ -114,25 +114,58 @@ impl<'a> EntityPrinter<'a> {
                 self.push_system(out, "Timestamp", entity, timestamp);
                 entity.each(|name, value| self.push_property(out, name, value))?;
             }
+            Some(names) => self.push_selected(out, names, entity, timestamp)?,
+        }
+        close(out);
+        Ok(())
+    }
+
+    /// An entity as a line of a file or the body of a write: no metadata but types, and a Timestamp
+    /// only if it is selected.
+    ///
+    /// # Errors
+    /// [`RowError`] if what is stored is damaged; nothing was printed then.
+    pub fn line(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
+        let began = out.len();
+        out.push(b'{');
+        self.push_line(out, entity).inspect_err(|_| out.truncate(began))
+    }
+
+    fn push_line(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
+        match self.select.names() {
+            None => {
+                self.push_system(out, "PartitionKey", entity, "");
+                self.push_system(out, "RowKey", entity, "");
+                entity.each(|name, value| self.push_property(out, name, value))?;
+            }
             Some(names) => {
-                for name in names {
-                    if self.push_system(out, name, entity, timestamp) {
-                        continue;
-                    }
-                    match entity.get(name)? {
-                        Some(value) => self.push_property(out, name, value),
-                        None => {
-                            push_string(out, name);
-                            out.extend_from_slice(b":null,");
-                        }
-                    }
-                }
+                let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
+                let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
+                self.push_selected(out, names, entity, timestamp)?;
             }
         }
-        // Every member ends with a comma; the last one's becomes the brace.
-        match out.last_mut() {
-            Some(last) if *last == b',' => *last = b'}',
-            _ => out.push(b'}'),
+        close(out);
+        Ok(())
+    }
+
+    fn push_selected(
+        &self,
+        out: &mut Vec<u8>,
+        names: &[String],
+        entity: &impl EntitySource,
+        timestamp: &str,
+    ) -> Result<(), RowError> {
+        for name in names {
+            if self.push_system(out, name, entity, timestamp) {
+                continue;
+            }
+            match entity.get(name)? {
+                Some(value) => self.push_property(out, name, value),
+                None => {
+                    push_string(out, name);
+                    out.extend_from_slice(b":null,");
+                }
+            }
         }
         Ok(())
     }
@@ -193,6 +226,14 @@ impl<'a> EntityPrinter<'a> {
         out.push(b':');
         push_value(out, value);
         out.push(b',');
+    }
+}
+
+/// Closes an object: every member ends with a comma, and the last one's becomes the brace.
+fn close(out: &mut Vec<u8>) {
+    match out.last_mut() {
+        Some(last) if *last == b',' => *last = b'}',
+        _ => out.push(b'}'),
     }
 }
 

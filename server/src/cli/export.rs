@@ -1,0 +1,94 @@
+//! `tablestone export`: a table's entities into a file that `import` reads.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+
+use super::CliError;
+use super::ask::{Ask, table_name};
+use super::output::{CsvRows, JsonRows, Names, Output, Rows, Types};
+use super::place::{Place, Purpose};
+use super::store::Store;
+
+/// Writes a table's entities as JSON lines or CSV, for import to read
+///
+/// Example: tablestone export --table cities -o cities.jsonl.zst
+#[derive(Args, Debug)]
+pub(super) struct Export {
+    /// The table
+    #[arg(long, value_name = "NAME", value_parser = table_name)]
+    table: String,
+    /// json: an object a line, or csv: with a type beside each property [default: what the file's
+    /// name ends with, else json]
+    #[arg(long)]
+    format: Option<Format>,
+    /// The file, compressed if it ends with .zst [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A form that can be read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Json,
+    Csv,
+}
+
+impl Format {
+    /// What a file's name says, with or without `.zst`.
+    pub(super) fn of(path: &std::path::Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        match name.trim_end_matches(".zst").rsplit_once('.')?.1 {
+            "csv" => Some(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+impl Export {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let began = Instant::now();
+        let store = self.place.open(Purpose::Read, 1)?;
+        // A table that is not there is found out before a file is made.
+        let mut pages = store.pages(&self.table, &self.ask)?.peekable();
+        if pages.peek().is_some_and(Result::is_err) {
+            pages.next().transpose()?;
+        }
+        let mut rows = self.rows(&store)?;
+        let mut entities = 0u64;
+        for page in pages {
+            for row in page? {
+                rows.row(&row)?;
+                entities += 1;
+            }
+        }
+        rows.finish()?;
+        if let Some(file) = &self.output {
+            let seconds = began.elapsed().as_secs_f64();
+            eprintln!("{entities} entities into {} in {seconds:.2} s", file.display());
+        }
+        Ok(())
+    }
+
+    fn rows(&self, store: &Store) -> Result<Box<dyn Rows>, CliError> {
+        let said = self.format.or_else(|| Format::of(self.output.as_deref()?));
+        let output =
+            || self.output.as_ref().map_or_else(|| Ok(Output::stdout()), |p| Output::file(p));
+        Ok(match (said.unwrap_or(Format::Json), self.ask.select.names()) {
+            (Format::Json, _) => Box::new(JsonRows::new(output()?, self.ask.select.clone())),
+            (Format::Csv, Some(names)) => {
+                Box::new(CsvRows::new(output()?, names.to_vec(), true, Types::Shown)?)
+            }
+            (Format::Csv, None) => {
+                let names = Names::of_pages(store.pages(&self.table, &self.ask)?)?;
+                Box::new(CsvRows::new(output()?, names, false, Types::Shown)?)
+            }
+        })
+    }
+}

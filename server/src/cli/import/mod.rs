@@ -1,0 +1,203 @@
+//! `tablestone import`: entities of a file into a table.
+
+mod groups;
+mod local;
+mod remote;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+
+use self::groups::{Group, Groups};
+use super::CliError;
+use super::ask::table_name;
+use super::export::Format;
+use super::input::{ColumnType, Input, Line, Mapping};
+use super::output::Output;
+use super::place::{Place, Purpose};
+use super::store::Store;
+use crate::client::Write as Mode;
+
+/// Writes entities of a file into a table, which is created if it is not there
+///
+/// Example: tablestone import cities.csv --table cities --partition-key country --row-key id
+#[derive(Args, Debug)]
+pub(super) struct Import {
+    /// The file, read as compressed if it ends with .zst; - is stdin
+    file: PathBuf,
+    /// The table
+    #[arg(long, value_name = "NAME", value_parser = table_name)]
+    table: String,
+    /// json: an object a line, or csv: with a header [default: what the file's name ends with, else
+    /// json]
+    #[arg(long)]
+    format: Option<Format>,
+    /// The column that is the PartitionKey [default: PartitionKey]
+    #[arg(long, value_name = "COLUMN")]
+    partition_key: Option<String>,
+    /// The column that is the RowKey [default: RowKey]
+    #[arg(long, value_name = "COLUMN")]
+    row_key: Option<String>,
+    /// Types of columns of CSV, such as Population=Edm.Int64,Zip=Edm.String [default: what each
+    /// cell looks like]
+    #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',')]
+    types: Vec<ColumnType>,
+    /// What to do where there is an entity of the same keys
+    #[arg(long, default_value = "replace")]
+    mode: IfThere,
+    /// Connections to a server
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    connections: u16,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What becomes of an entity that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IfThere {
+    /// Stop: there must be none
+    Insert,
+    /// Replace it
+    Replace,
+    /// Keep its properties that the file does not have
+    Merge,
+}
+
+/// Why an import stopped.
+struct Stopped {
+    reason: CliError,
+    /// How many entities were written; none if nobody can know.
+    written: Option<u64>,
+}
+
+/// Where groups of entities are written.
+trait Sink {
+    /// Writes a group, or begins to.
+    fn write(&mut self, group: Group) -> Result<(), CliError>;
+
+    /// Waits until all groups are written.
+    fn settle(&mut self) -> Result<(), CliError>;
+
+    /// How many entities were written, once nothing is under way.
+    fn written(&self) -> u64;
+}
+
+impl Import {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let mapping =
+            Mapping { partition_key: self.partition_key, row_key: self.row_key, types: self.types };
+        let mut input = Input::open(&self.file, self.format, mapping)?;
+        let connections = usize::from(self.connections);
+        let store = self.place.open(Purpose::Write, connections)?;
+        store.create_table_if_missing(&self.table)?;
+        let began = Instant::now();
+        let outcome = write(&store, &self.table, self.mode, connections, &mut input);
+        drop(input);
+        let entities = outcome.map_err(Stopped::told)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let rate = entities as f64 / seconds.max(1e-9);
+        let mut output = Output::stdout();
+        let table = &self.table;
+        writeln!(
+            output,
+            "{entities} entities into {table} of {store} in {seconds:.2} s: {rate:.0}/s"
+        )?;
+        output.finish()
+    }
+}
+
+impl From<IfThere> for Mode {
+    fn from(mode: IfThere) -> Self {
+        match mode {
+            IfThere::Insert => Self::Insert,
+            IfThere::Replace => Self::InsertOrReplace,
+            IfThere::Merge => Self::InsertOrMerge,
+        }
+    }
+}
+
+impl Stopped {
+    fn told(self) -> CliError {
+        let Self { reason, written } = self;
+        match written {
+            Some(1) => format!("{reason}\n1 entity was written").into(),
+            Some(written) => format!("{reason}\n{written} entities were written").into(),
+            None => format!("{reason}\nsome entities may have been written").into(),
+        }
+    }
+}
+
+/// Writes an input into a table; gives the number of entities.
+fn write(
+    store: &Store,
+    table: &str,
+    mode: IfThere,
+    connections: usize,
+    input: &mut Input,
+) -> Result<u64, Stopped> {
+    let (source, mode) = (input.name().to_owned(), Mode::from(mode));
+    match store {
+        Store::Local(local) if mode == Mode::InsertOrReplace => local::replace(local, table, input),
+        Store::Local(local) => {
+            let commits = local::Commits::new(local, table, mode, source)?;
+            let outcome = feed(input, commits);
+            local::sync(local)?;
+            outcome
+        }
+        Store::Remote(client) => std::thread::scope(|scope| {
+            let work = remote::Work { client, table, mode, source: &source };
+            feed(input, remote::Pool::start(scope, connections, work))
+        }),
+    }
+}
+
+/// The error of a line whose entity cannot be written.
+fn at_line(source: &str, line: &Line, reason: &str) -> CliError {
+    let (partition_key, row_key) = (line.entity.partition_key(), line.entity.row_key());
+    let number = line.number;
+    format!("{source}, line {number}, entity ({partition_key:?}, {row_key:?}): {reason}").into()
+}
+
+/// Writes all of an input, or all before the first line that cannot be read.
+fn feed(input: &mut Input, mut sink: impl Sink) -> Result<u64, Stopped> {
+    let mut fault = None;
+    let outcome = write_all(input, &mut sink, &mut fault);
+    // What is under way is waited for in any case, to be counted.
+    let outcome = outcome.and(sink.settle());
+    let written = sink.written();
+    match outcome.err().or(fault) {
+        Some(reason) => Err(Stopped { reason, written: Some(written) }),
+        None => Ok(written),
+    }
+}
+
+fn write_all(
+    input: &mut Input,
+    sink: &mut impl Sink,
+    fault: &mut Option<CliError>,
+) -> Result<(), CliError> {
+    let mut groups = Groups::default();
+    for line in input {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                *fault = Some(error);
+                break;
+            }
+        };
+        if groups.must_settle(&line.entity) {
+            groups.drain().try_for_each(|group| sink.write(group))?;
+            sink.settle()?;
+            groups.settled();
+        }
+        if let Some(full) = groups.add(line) {
+            sink.write(full)?;
+        }
+        if groups.is_full() {
+            groups.drain().try_for_each(|group| sink.write(group))?;
+        }
+    }
+    groups.drain().try_for_each(|group| sink.write(group))
+}

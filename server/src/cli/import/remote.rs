@@ -1,0 +1,142 @@
+//! Import over HTTP: groups as transactions, over several connections at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::Scope;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{CliError, Group, Mode, Sink};
+use crate::client::{Client, ClientError};
+
+/// Threads that write groups, each over a connection. They end when the pool is dropped.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something to write, an end, or room.
+    changed: Condvar,
+    /// Groups that wait at once, so that no connection does.
+    waiting: usize,
+}
+
+#[derive(Default)]
+struct State {
+    groups: VecDeque<Group>,
+    /// Groups that are being written.
+    under_way: usize,
+    written: u64,
+    /// The first failure, after which nothing more is written.
+    failed: Option<CliError>,
+    ended: bool,
+}
+
+impl Pool {
+    pub(super) fn start<'s>(scope: &'s Scope<'s, '_>, connections: usize, work: Work<'s>) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            waiting: connections,
+        });
+        for _ in 0..connections {
+            let shared = Arc::clone(&shared);
+            scope.spawn(move || work.run(&shared));
+        }
+        Self { shared }
+    }
+}
+
+impl Sink for Pool {
+    fn write(&mut self, group: Group) -> Result<(), CliError> {
+        let Shared { state, changed, waiting } = &*self.shared;
+        let mut state = state.lock();
+        changed.wait_while(&mut state, |state| {
+            state.failed.is_none() && state.groups.len() >= *waiting
+        });
+        if let Some(error) = state.failed.take() {
+            state.ended = true;
+            return Err(error);
+        }
+        state.groups.push_back(group);
+        changed.notify_all();
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), CliError> {
+        let Shared { state, changed, .. } = &*self.shared;
+        let mut state = state.lock();
+        changed.wait_while(&mut state, |state| {
+            state.under_way > 0
+                || !state.ended && state.failed.is_none() && !state.groups.is_empty()
+        });
+        state.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn written(&self) -> u64 {
+        self.shared.state.lock().written
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.state.lock().ended = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+/// What each thread does with its groups.
+#[derive(Clone, Copy)]
+pub(super) struct Work<'a> {
+    pub(super) client: &'a Client,
+    pub(super) table: &'a str,
+    pub(super) mode: Mode,
+    /// What errors call the input.
+    pub(super) source: &'a str,
+}
+
+impl Work<'_> {
+    fn run(self, shared: &Shared) {
+        while let Some(group) = shared.next() {
+            let entities = group.iter().map(|line| &line.entity);
+            let mut written = 0;
+            let outcome =
+                self.client.write(self.table, self.mode, entities, |more| written += more);
+            let mut state = shared.state.lock();
+            state.under_way -= 1;
+            state.written += written as u64;
+            if let Err(error) = outcome {
+                state.failed.get_or_insert_with(|| self.place(error, &group));
+            }
+            shared.changed.notify_all();
+        }
+    }
+
+    /// The error with the line that it is about.
+    fn place(&self, error: ClientError, group: &Group) -> CliError {
+        match (&error, error.index().and_then(|index| group.get(index))) {
+            (ClientError::Refused { code, message, .. }, Some(line)) => {
+                super::at_line(self.source, line, &format!("{code}: {message}"))
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+impl Shared {
+    /// The next group to write; none at the end, or after a failure.
+    fn next(&self) -> Option<Group> {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| {
+            !state.ended && state.failed.is_none() && state.groups.is_empty()
+        });
+        if state.failed.is_some() || state.ended {
+            return None;
+        }
+        let group = state.groups.pop_front()?;
+        state.under_way += 1;
+        self.changed.notify_all();
+        Some(group)
+    }
+}

@@ -1,0 +1,250 @@
+//! Records of CSV as entities: what each column of the header is, then cell by cell.
+
+use std::io::Read;
+
+use csv::{Error, ErrorKind, Reader, ReaderBuilder, StringRecord};
+use tablestone::{Entity, Value, ValueType};
+
+use super::{ColumnType, Fault, Line, Mapping, Place, cell};
+
+/// What follows a column's name in the name of the column of its types.
+const TYPE: &str = "@type";
+
+/// The entities of a text with a header.
+pub(super) struct Records<R> {
+    reader: Reader<R>,
+    record: StringRecord,
+    columns: Columns,
+}
+
+/// Which cells are what.
+struct Columns {
+    partition_key: usize,
+    row_key: usize,
+    properties: Vec<Property>,
+}
+
+struct Property {
+    name: String,
+    cell: usize,
+    /// The cell that has its type.
+    type_cell: Option<usize>,
+    /// The type that was said.
+    value_type: Option<ValueType>,
+}
+
+impl<R: Read> Records<R> {
+    /// Reads the header.
+    pub(super) fn new(reader: R, mapping: Mapping) -> Result<Self, Fault> {
+        let mut reader = ReaderBuilder::new().from_reader(reader);
+        let header = reader.headers().map_err(|error| fault(&error))?;
+        let columns = Columns::new(header, mapping)?;
+        Ok(Self { reader, record: StringRecord::new(), columns })
+    }
+
+    fn read(&mut self) -> Result<Option<Line>, Fault> {
+        if !self.reader.read_record(&mut self.record).map_err(|error| fault(&error))? {
+            return Ok(None);
+        }
+        let number = self.record.position().map_or(0, csv::Position::line);
+        let entity = self.columns.entity(number, &self.record)?;
+        Ok(Some(Line { number, entity }))
+    }
+}
+
+impl<R: Read> Iterator for Records<R> {
+    type Item = Result<Line, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+impl Columns {
+    fn new(header: &StringRecord, mapping: Mapping) -> Result<Self, Fault> {
+        let partition_key =
+            key(header, "PartitionKey", "--partition-key", mapping.partition_key.as_deref())?;
+        let row_key = key(header, "RowKey", "--row-key", mapping.row_key.as_deref())?;
+        let mut types = mapping.types;
+        let mut properties: Vec<Property> = Vec::new();
+        for (cell, name) in header.iter().enumerate() {
+            let is_key = cell == partition_key || cell == row_key;
+            if is_key || matches!(name, "PartitionKey" | "RowKey" | "Timestamp") {
+                continue;
+            }
+            if name.strip_suffix(TYPE).is_some_and(|column| position(header, column).is_some()) {
+                continue;
+            }
+            check_name(name, properties.iter().any(|earlier| earlier.name == name))?;
+            let said = types.iter().position(|column| column.name == name);
+            properties.push(Property {
+                name: name.to_owned(),
+                cell,
+                type_cell: position(header, &format!("{name}{TYPE}")),
+                value_type: said.map(|at| types.remove(at).value_type),
+            });
+        }
+        match types.first() {
+            Some(ColumnType { name, .. }) => Err(no_column(header, name, "--types")),
+            None => Ok(Self { partition_key, row_key, properties }),
+        }
+    }
+
+    fn entity(&self, line: u64, record: &StringRecord) -> Result<Entity, Fault> {
+        let cell = |at: usize| record.get(at).unwrap_or_default();
+        let mut properties = Vec::with_capacity(self.properties.len());
+        for property in &self.properties {
+            let value = property.value(cell(property.cell), property.type_cell.map(cell));
+            let value = value.map_err(|reason| Fault {
+                line,
+                place: Place::Column(property.name.clone()),
+                reason,
+            })?;
+            properties.extend(value.map(|value| (property.name.clone(), value)));
+        }
+        let (partition_key, row_key) = (cell(self.partition_key), cell(self.row_key));
+        Ok(Entity::from_properties(partition_key, row_key, properties))
+    }
+}
+
+impl Property {
+    /// The value of a cell; none if it is no property.
+    fn value(&self, text: &str, type_name: Option<&str>) -> Result<Option<Value>, String> {
+        if let Some(name) = type_name.filter(|name| !name.is_empty()) {
+            let value_type = cell::value_type(name)?;
+            let is_absent =
+                text.is_empty() && !matches!(value_type, ValueType::String | ValueType::Binary);
+            return if is_absent { Ok(None) } else { cell::typed(text, value_type).map(Some) };
+        }
+        match self.value_type {
+            _ if text.is_empty() => Ok(None),
+            Some(value_type) => cell::typed(text, value_type).map(Some),
+            None => Ok(Some(cell::infer(text))),
+        }
+    }
+}
+
+fn position(header: &StringRecord, name: &str) -> Option<usize> {
+    header.iter().position(|column| column == name)
+}
+
+fn key(
+    header: &StringRecord,
+    key: &str,
+    option: &str,
+    named: Option<&str>,
+) -> Result<usize, Fault> {
+    let name = named.unwrap_or(key);
+    let wanted =
+        || if named.is_some() { option.to_owned() } else { format!("{option} to name it") };
+    position(header, name).ok_or_else(|| no_column(header, name, &wanted()))
+}
+
+fn no_column(header: &StringRecord, name: &str, wanted: &str) -> Fault {
+    let columns = header.iter().collect::<Vec<_>>().join(", ");
+    let reason = format!("expected a column {name} ({wanted}), found {columns}");
+    Fault { line: 1, place: Place::Line, reason }
+}
+
+/// Refuses what no property can be called, before the first entity has it.
+fn check_name(name: &str, again: bool) -> Result<(), Fault> {
+    let reason = match Entity::new("", "").with(name, true).validate() {
+        Ok(()) if again => "the header has it twice".to_owned(),
+        Ok(()) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    Err(Fault { line: 1, place: Place::Column(name.to_owned()), reason })
+}
+
+fn fault(error: &Error) -> Fault {
+    let line = error.position().map_or(1, csv::Position::line);
+    let reason = match error.kind() {
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("expected {expected_len} cells as in the header, found {len}")
+        }
+        ErrorKind::Utf8 { err, .. } => {
+            format!("expected UTF-8, found another byte in cell {}", err.field() + 1)
+        }
+        _ => error.to_string(),
+    };
+    Fault { line, place: Place::Line, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, mapping: Mapping) -> Result<Vec<Line>, String> {
+        let records = Records::new(text.as_bytes(), mapping).map_err(|fault| fault.to_string())?;
+        records.map(|line| line.map_err(|fault| fault.to_string())).collect()
+    }
+
+    fn entities(text: &str) -> Vec<Entity> {
+        let lines = read(text, Mapping::default()).unwrap();
+        lines.into_iter().map(|line| line.entity).collect()
+    }
+
+    #[test]
+    fn columns_are_keys_properties_and_their_types() {
+        let text = "\u{feff}Age,PartitionKey,Name@type,Name,Timestamp,RowKey\r\n\
+            7,p,Edm.String,,2020-01-01T00:00:00Z,r\r\n\
+            ,p,,,,\r\n\
+            x,,Int64,5,,\"a\n\"\"b\"\"\"\r\n";
+        let expected = [
+            Entity::new("p", "r").with("Age", 7).with("Name", ""),
+            Entity::new("p", ""),
+            Entity::new("", "a\n\"b\"").with("Age", "x").with("Name", 5i64),
+        ];
+        assert_eq!(entities(text), expected);
+    }
+
+    #[test]
+    fn columns_can_be_made_keys_and_given_types() {
+        let mapping = Mapping {
+            partition_key: Some("zip".into()),
+            row_key: Some("id".into()),
+            types: vec!["big=Edm.Int64".parse().unwrap(), "name=String".parse().unwrap()],
+        };
+        let lines = read("id,zip,big,name,PartitionKey\n1,00501,2,3,x\n2,9,,,\n", mapping);
+        let lines = lines.unwrap();
+        let expected = Entity::new("00501", "1").with("big", 2i64).with("name", "3");
+        assert_eq!((&lines[0].entity, lines[0].number), (&expected, 2));
+        assert_eq!((&lines[1].entity, lines[1].number), (&Entity::new("9", "2"), 3));
+    }
+
+    #[test]
+    fn faults_say_where() {
+        let keys = "PartitionKey,RowKey";
+        for (text, expected) in [
+            (
+                "a,b\n".to_owned(),
+                "line 1: expected a column PartitionKey (--partition-key to name it), found a, b",
+            ),
+            (
+                format!("{keys},First Name\n"),
+                "line 1, column \"First Name\": property \"First Name\": its name may not have ' ' at column 6",
+            ),
+            (format!("{keys},A,A\n"), "line 1, column \"A\": the header has it twice"),
+            (
+                format!("{keys},A\np,r,1\np,r\n"),
+                "line 3: expected 3 cells as in the header, found 2",
+            ),
+            (
+                format!("{keys},A,A@type\np,\"r\n\",1,Edm.Int32\np,r,1.5,Edm.Int32\n"),
+                "line 4, column \"A\": expected Edm.Int32, found \"1.5\"",
+            ),
+            (
+                format!("{keys},A,A@type\np,r,1,Edm.Byte\n"),
+                "line 2, column \"A\": expected a type such as Edm.Int64, found \"Edm.Byte\"",
+            ),
+        ] {
+            assert_eq!(read(&text, Mapping::default()).unwrap_err(), expected);
+        }
+        let types = vec!["b=Guid".parse().unwrap()];
+        let error = read("PartitionKey,RowKey\n", Mapping { types, ..Mapping::default() });
+        assert_eq!(
+            error.unwrap_err(),
+            "line 1: expected a column b (--types), found PartitionKey, RowKey"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! [`Input`]: the entities of a file, checked, with the line that each is from.
+//!
+//! Invariant: what an input gives can be stored: its keys and properties keep the rules of the data
+//! model. One line is in memory at a time.
+
+mod cell;
+mod csv;
+mod json;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tablestone::Entity;
+
+pub(super) use self::cell::ColumnType;
+use super::CliError;
+use super::export::Format;
+use crate::error::ErrorCode;
+use crate::service::check_keys;
+
+/// How a zstd frame is read: in pieces of this size.
+const BUFFER: usize = 256 << 10;
+/// Entities between two updates of the progress bar.
+const REFRESH: u64 = 1_000;
+
+/// Which columns are keys and which types they have, where the file does not say it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mapping {
+    pub(super) partition_key: Option<String>,
+    pub(super) row_key: Option<String>,
+    pub(super) types: Vec<ColumnType>,
+}
+
+/// An entity, and the line of the file that it begins on, from 1.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) number: u64,
+    pub(super) entity: Entity,
+}
+
+/// What cannot be read, and where.
+#[derive(Debug)]
+struct Fault {
+    line: u64,
+    place: Place,
+    reason: String,
+}
+
+/// Where in a line.
+#[derive(Debug)]
+enum Place {
+    Line,
+    /// A character, from 1.
+    Character(usize),
+    /// A column of CSV.
+    Column(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, place, reason } = self;
+        match place {
+            Place::Line => write!(f, "line {line}: {reason}"),
+            Place::Character(column) => write!(f, "line {line}, column {column}: {reason}"),
+            Place::Column(name) => write!(f, "line {line}, column {name:?}: {reason}"),
+        }
+    }
+}
+
+/// The entities of a file.
+pub(super) struct Input {
+    name: String,
+    lines: Box<dyn Iterator<Item = Result<Line, Fault>>>,
+    read: u64,
+    began: Instant,
+    progress: ProgressBar,
+}
+
+impl Input {
+    /// Opens a file, or stdin if it is `-`; reads the header of CSV.
+    pub(super) fn open(
+        path: &Path,
+        format: Option<Format>,
+        mapping: Mapping,
+    ) -> Result<Self, CliError> {
+        let is_stdin = path.as_os_str() == "-";
+        let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+        let format = format.or_else(|| Format::of(path)).unwrap_or(Format::Json);
+        if format == Format::Json && !mapping.types.is_empty() {
+            return Err("--types is for CSV: JSON has types".into());
+        }
+        let wrong = |error: io::Error| format!("cannot read {name}: {error}");
+        let (reader, progress) = if is_stdin { stdin() } else { open(path).map_err(wrong)? };
+        let lines: Box<dyn Iterator<Item = _>> = match format {
+            Format::Json => Box::new(json::Lines::new(reader, mapping)),
+            Format::Csv => {
+                let records = csv::Records::new(reader, mapping);
+                Box::new(records.map_err(|fault| format!("{name}, {fault}"))?)
+            }
+        };
+        Ok(Self { name, lines, read: 0, began: Instant::now(), progress })
+    }
+
+    /// What errors call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn show_progress(&mut self) {
+        self.read += 1;
+        if self.read.is_multiple_of(REFRESH) {
+            let rate = self.read as f64 / self.began.elapsed().as_secs_f64();
+            self.progress.set_message(format!("{} entities, {rate:.0}/s", self.read));
+        }
+    }
+}
+
+impl Iterator for Input {
+    type Item = Result<Line, CliError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.lines.next()?.and_then(checked);
+        self.show_progress();
+        Some(line.map_err(|fault| format!("{}, {fault}", self.name).into()))
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.progress.finish_and_clear();
+    }
+}
+
+/// The line, if its entity can be stored.
+fn checked(line: Line) -> Result<Line, Fault> {
+    let fault = |reason| Fault { line: line.number, place: Place::Line, reason };
+    let (partition_key, row_key) = (line.entity.partition_key(), line.entity.row_key());
+    for (name, key, checked) in [
+        ("PartitionKey", partition_key, check_keys(partition_key, "")),
+        ("RowKey", row_key, check_keys("", row_key)),
+    ] {
+        checked.map_err(|error| match error.code() {
+            ErrorCode::OutOfRangeInput => fault(format!(
+                "the {name} {key:?} has a character that no key may have: / \\ # ? or a control \
+                 character"
+            )),
+            _ => fault(format!("the {name} is longer than 512 UTF-16 units (1 KiB)")),
+        })?;
+    }
+    line.entity.validate().map_err(|error| fault(error.to_string()))?;
+    Ok(line)
+}
+
+type Opened = (Box<dyn BufRead>, ProgressBar);
+
+fn open(path: &Path) -> io::Result<Opened> {
+    let file = File::open(path)?;
+    let bar = ProgressBar::new(file.metadata()?.len());
+    let progress = styled(bar, "{bar:30} {percent:>3} % of {total_bytes}, {msg}, {eta} left");
+    let file = progress.wrap_read(file);
+    let reader: Box<dyn BufRead> = match path.extension() {
+        Some(extension) if extension == "zst" => {
+            Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::new(file)?))
+        }
+        _ => Box::new(BufReader::with_capacity(BUFFER, file)),
+    };
+    Ok((reader, progress))
+}
+
+fn stdin() -> Opened {
+    let progress = styled(ProgressBar::new_spinner(), "{spinner} {bytes}, {msg}");
+    let reader = progress.wrap_read(io::stdin());
+    (Box::new(BufReader::with_capacity(BUFFER, reader)), progress)
+}
+
+/// The bar is on stderr, and nowhere if that is no terminal.
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

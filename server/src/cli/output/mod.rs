@@ -1,0 +1,126 @@
+//! Where commands write, and in which forms.
+//!
+//! Invariant: a reader of stdout that goes away is no failure: the error that says so is told apart
+//! from all others by [`is_closed`].
+
+mod csv;
+mod json;
+mod table;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::path::Path;
+
+use tablestone::{DateTime, ValueRef, ValueType};
+
+pub(super) use self::csv::{CsvRows, Names, Types};
+pub(super) use self::json::JsonRows;
+pub(super) use self::table::{Align, TextTable};
+
+use super::CliError;
+use super::store::Row;
+use crate::wire::edm;
+
+/// Entities written one after the other.
+pub(super) trait Rows {
+    fn row(&mut self, row: &Row) -> Result<(), CliError>;
+
+    fn finish(self: Box<Self>) -> Result<(), CliError>;
+}
+
+/// Whose reader went away.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads the output any more")]
+struct Closed;
+
+/// Whether an error says that nobody reads stdout any more.
+pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    wrapped.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Closed>)
+}
+
+/// Stdout, or a file.
+pub(super) enum Output {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    File(BufWriter<File>),
+    Compressed(zstd::Encoder<'static, File>),
+}
+
+impl Output {
+    pub(super) fn stdout() -> Self {
+        Self::Stdout(BufWriter::new(io::stdout().lock()))
+    }
+
+    /// A new file, compressed if its name ends with `.zst`.
+    pub(super) fn file(path: &Path) -> Result<Self, CliError> {
+        let wrong = |error| format!("cannot write {}: {error}", path.display());
+        let file = File::create(path).map_err(wrong)?;
+        Ok(match path.extension() {
+            Some(extension) if extension == "zst" => {
+                Self::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
+            }
+            _ => Self::File(BufWriter::new(file)),
+        })
+    }
+
+    /// Writes what is still in memory.
+    pub(super) fn finish(mut self) -> Result<(), CliError> {
+        self.flush()?;
+        if let Self::Compressed(encoder) = self {
+            encoder.finish()?;
+        }
+        Ok(())
+    }
+
+    fn inner(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Stdout(stdout) => stdout,
+            Self::File(file) => file,
+            Self::Compressed(encoder) => encoder,
+        }
+    }
+
+    fn told_apart<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.map_err(|error| match (self, error.kind()) {
+            (Self::Stdout(_), ErrorKind::BrokenPipe) => io::Error::other(Closed),
+            _ => error,
+        })
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let outcome = self.inner().write(bytes);
+        self.told_apart(outcome)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let outcome = self.inner().flush();
+        self.told_apart(outcome)
+    }
+}
+
+/// The value of a key, the Timestamp or a property; `None` if it is absent.
+fn value<'r>((entity, version): &'r Row, name: &str) -> Option<ValueRef<'r>> {
+    Some(match name {
+        "PartitionKey" => ValueRef::String(entity.partition_key()),
+        "RowKey" => ValueRef::String(entity.row_key()),
+        "Timestamp" => ValueRef::DateTime(DateTime::from(*version)),
+        name => entity.get(name)?.borrowed(),
+    })
+}
+
+/// A cell of a table for people.
+pub(super) fn cell(row: &Row, name: &str) -> (String, Align) {
+    let align = match value(row, name).map(ValueRef::value_type) {
+        Some(ValueType::Int32 | ValueType::Int64 | ValueType::Double) => Align::Right,
+        _ => Align::Left,
+    };
+    (text(row, name).into_owned(), align)
+}
+
+/// The text of a value, empty if it is absent.
+fn text<'r>(row: &'r Row, name: &str) -> Cow<'r, str> {
+    value(row, name).map_or(Cow::Borrowed(""), edm::text)
+}

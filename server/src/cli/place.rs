@@ -1,0 +1,66 @@
+//! [`Place`]: the options that say where the tables are.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::CliError;
+use super::store::{Local, Store};
+use crate::client::{Client, Endpoint};
+use crate::config::DEVELOPMENT_ACCOUNT;
+
+/// The directory of the data if nothing is said, as of `serve`.
+const DATA: &str = "tablestone-data";
+
+/// Where the tables are: options, else `TABLESTONE_DATA`, else `AZURE_STORAGE_CONNECTION_STRING`,
+/// else the directory that `serve` has by default.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Where the tables are")]
+pub(super) struct Place {
+    /// A data directory that no server has open; also TABLESTONE_DATA [default: tablestone-data]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "connection_string"])]
+    data: Option<PathBuf>,
+    /// A server: http://127.0.0.1:10002, followed by /ACCOUNT if that is not the emulator's; the
+    /// account's key is taken from TABLESTONE_KEY
+    #[arg(long, value_name = "URL", conflicts_with = "connection_string")]
+    url: Option<String>,
+    /// A server and its account, as SDKs have it; also AZURE_STORAGE_CONNECTION_STRING
+    #[arg(long, value_name = "TEXT")]
+    connection_string: Option<String>,
+    /// The account whose tables are meant, if nothing else says it
+    #[arg(long, value_name = "NAME", default_value = DEVELOPMENT_ACCOUNT)]
+    account: String,
+}
+
+/// Whether what is not there is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    Write,
+}
+
+impl Place {
+    /// Opens it; a server's with up to that many connections.
+    pub(super) fn open(&self, purpose: Purpose, connections: usize) -> Result<Store, CliError> {
+        let remote = |endpoint| Ok(Store::Remote(Client::new(endpoint, connections)));
+        if let Some(url) = &self.url {
+            let key = variable("TABLESTONE_KEY");
+            return remote(Endpoint::from_url(url, &self.account, key.as_deref())?);
+        }
+        if let Some(text) = &self.connection_string {
+            return remote(Endpoint::from_connection_string(text)?);
+        }
+        let data = self.data.clone().or_else(|| variable("TABLESTONE_DATA").map(PathBuf::from));
+        match (data, variable("AZURE_STORAGE_CONNECTION_STRING")) {
+            (None, Some(text)) => remote(Endpoint::from_connection_string(&text)?),
+            (data, _) => {
+                let data = data.unwrap_or_else(|| DATA.into());
+                Ok(Store::Local(Local::open(data, &self.account, purpose)?))
+            }
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}

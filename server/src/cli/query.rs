@@ -1,0 +1,107 @@
+//! `tablestone query`: entities for people to look at, and the plan by which they are found.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use tablestone::Filter;
+
+use super::CliError;
+use super::ask::{Ask, table_name};
+use super::output::{CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell};
+use super::place::{Place, Purpose};
+use super::store::{Row, Store};
+
+/// Entities of an aligned table unless --top says otherwise: all are in memory before the first is
+/// printed.
+const TABLE_TOP: u64 = 1_000;
+
+/// Shows entities of a table
+///
+/// Example: tablestone query cities --filter "PartitionKey eq 'DE'" --select Name,Latitude --top 5
+#[derive(Args, Debug)]
+pub(super) struct Query {
+    /// The table
+    #[arg(value_parser = table_name)]
+    table: String,
+    /// table: aligned columns, the first 1000 entities unless --top says otherwise; json: an object
+    /// a line; csv
+    #[arg(long, default_value = "table")]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Show how the entities would be found, not the entities
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Csv,
+}
+
+impl Query {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let mut output = Output::stdout();
+        if self.explain {
+            let all = Filter::everything();
+            let filter = self.ask.filter.as_ref().map_or(&all, |condition| &condition.filter);
+            writeln!(output, "{}", filter.explain())?;
+            return output.finish();
+        }
+        let store = self.place.open(Purpose::Read, 1)?;
+        let (ask, table) = (&self.ask, &self.table);
+        let mut rows: Box<dyn Rows> = match (self.format, ask.select.names()) {
+            _ if self.json => Box::new(JsonRows::new(output, ask.select.clone())),
+            (Format::Json, _) => Box::new(JsonRows::new(output, ask.select.clone())),
+            (Format::Table, _) => return show(&store, table, ask, output),
+            (Format::Csv, Some(names)) => {
+                Box::new(CsvRows::new(output, names.to_vec(), true, Types::Hidden)?)
+            }
+            (Format::Csv, None) => {
+                let names = Names::of_pages(store.pages(table, ask)?)?;
+                Box::new(CsvRows::new(output, names, false, Types::Hidden)?)
+            }
+        };
+        for page in store.pages(table, ask)? {
+            for row in page? {
+                rows.row(&row)?;
+            }
+        }
+        rows.finish()
+    }
+}
+
+/// Shows entities in aligned columns.
+fn show(store: &Store, table: &str, ask: &Ask, mut output: Output) -> Result<(), CliError> {
+    // One more tells whether these are all.
+    let ask_one_more = Ask { top: ask.top.or(Some(TABLE_TOP + 1)), ..ask.clone() };
+    let mut rows: Vec<Row> = Vec::new();
+    for page in store.pages(table, &ask_one_more)? {
+        rows.append(&mut page?);
+    }
+    let more = ask.top.is_none() && rows.len() as u64 > TABLE_TOP;
+    if more {
+        rows.pop();
+    }
+    let names = match ask.select.names() {
+        Some(names) => names.to_vec(),
+        None => Names::of_rows(&rows),
+    };
+    let mut shown = TextTable::new(&names);
+    for row in &rows {
+        shown.push(names.iter().map(|name| cell(row, name)));
+    }
+    shown.print(&mut output)?;
+    output.finish()?;
+    if more {
+        eprintln!("these are the first {TABLE_TOP}: --top N shows more, --format csv or json all");
+    }
+    Ok(())
+}

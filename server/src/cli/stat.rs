@@ -1,0 +1,95 @@
+//! `tablestone stat`: what a data directory is made of.
+
+use std::io::Write;
+
+use clap::Args;
+use indicatif::HumanBytes;
+use serde_json::{Value, json};
+use tablestone::{LevelStats, Stats};
+
+use super::CliError;
+use super::output::{Align, Output, TextTable};
+use super::place::{Place, Purpose};
+use super::store::Store;
+
+/// Tells of a data directory's levels, sizes and debt
+///
+/// Example: tablestone stat --data tablestone-data
+#[derive(Args, Debug)]
+pub(super) struct Stat {
+    /// Show one object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Stat {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let Store::Local(local) = self.place.open(Purpose::Read, 1)? else {
+            return Err("stat reads a data directory (--data DIR); a server tells the same at \
+                        /metrics of its admin address (tablestone serve --admin ADDR:PORT)"
+                .into());
+        };
+        let stats = local.database().stats();
+        let mut output = Output::stdout();
+        if self.json {
+            writeln!(output, "{}", object(&stats))?;
+        } else {
+            levels(&stats).print(&mut output)?;
+            writeln!(output)?;
+            for (what, bytes) in [
+                ("table files", stats.file_bytes()),
+                ("not yet in table files", stats.memtable_bytes),
+                ("to rewrite (debt)", stats.compaction_debt_bytes),
+                ("memory for open files", stats.index_bytes),
+                ("memory for cached blocks", stats.cache_bytes),
+            ] {
+                writeln!(output, "{what:<26}{:>12}", HumanBytes(bytes).to_string())?;
+            }
+            writeln!(output, "{:<26}{:>12}", "range deletions", stats.range_tombstones)?;
+        }
+        output.finish()
+    }
+}
+
+/// Levels that hold something, youngest first.
+fn filled(stats: &Stats) -> impl Iterator<Item = (usize, &LevelStats)> {
+    stats.levels.iter().enumerate().filter(|(_, level)| level.files > 0)
+}
+
+fn levels(stats: &Stats) -> TextTable {
+    let mut shown = TextTable::new(["level", "files", "bytes", "entries", "deletions"]);
+    for (number, level) in filled(stats) {
+        let cells = [
+            number.to_string(),
+            level.files.to_string(),
+            HumanBytes(level.bytes).to_string(),
+            level.entries.to_string(),
+            level.tombstones.to_string(),
+        ];
+        shown.push(cells.map(|cell| (cell, Align::Right)));
+    }
+    shown
+}
+
+fn object(stats: &Stats) -> Value {
+    let levels = filled(stats).map(|(number, level)| {
+        json!({
+            "level": number,
+            "files": level.files,
+            "bytes": level.bytes,
+            "entries": level.entries,
+            "deletions": level.tombstones,
+        })
+    });
+    json!({
+        "levels": levels.collect::<Vec<_>>(),
+        "fileBytes": stats.file_bytes(),
+        "memtableBytes": stats.memtable_bytes,
+        "debtBytes": stats.compaction_debt_bytes,
+        "indexBytes": stats.index_bytes,
+        "cacheBytes": stats.cache_bytes,
+        "rangeDeletions": stats.range_tombstones,
+    })
+}

@@ -1,0 +1,214 @@
+//! [`Store`]: an account's tables, in a data directory or at a server.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Version};
+
+use super::CliError;
+use super::ask::Ask;
+use super::place::Purpose;
+use crate::client::{Client, PageKey};
+use crate::config::{Config, DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
+use crate::error::ErrorCode;
+use crate::service::TableService;
+use crate::telemetry::Telemetry;
+
+/// Most entities of a page of a server.
+const PAGE: u64 = 1_000;
+/// Names of tables that an error shows.
+const SHOWN: usize = 10;
+
+/// An account's tables.
+pub(super) enum Store {
+    Local(Local),
+    Remote(Client),
+}
+
+/// An entity and its version, which is [`Version::ZERO`] where nobody wants it.
+pub(super) type Row = (Entity, Version);
+
+/// Pages of entities, in key order.
+pub(super) type Pages<'a> = Box<dyn Iterator<Item = Result<Vec<Row>, CliError>> + 'a>;
+
+impl Store {
+    /// The names of all tables, in order.
+    pub(super) fn tables(&self) -> Result<Vec<String>, CliError> {
+        Ok(match self {
+            Self::Local(local) => local.service.table_names(&local.account)?,
+            Self::Remote(client) => client.tables()?,
+        })
+    }
+
+    pub(super) fn create_table_if_missing(&self, table: &str) -> Result<(), CliError> {
+        match self {
+            Self::Local(local) => local.create_table_if_missing(table),
+            Self::Remote(client) => Ok(client.create_table_if_missing(table)?),
+        }
+    }
+
+    /// The entities of a table that are asked for.
+    pub(super) fn pages<'a>(&'a self, table: &'a str, ask: &'a Ask) -> Result<Pages<'a>, CliError> {
+        match self {
+            Self::Local(local) => {
+                let table = local.table(table).ok_or_else(|| self.no_table(table))?;
+                Ok(Box::new(local_pages(&table, ask)))
+            }
+            Self::Remote(client) => {
+                let pages = RemotePages { client, table, ask, left: ask.top, at: At::Start };
+                Ok(Box::new(pages.map(|page| match page {
+                    Err(error) if error.is(ErrorCode::TableNotFound) => Err(self.no_table(table)),
+                    page => Ok(page?),
+                })))
+            }
+        }
+    }
+
+    /// The error of a table that is not there, with those that are.
+    fn no_table(&self, table: &str) -> CliError {
+        let names = match self.tables() {
+            Ok(names) => names,
+            Err(error) => return error,
+        };
+        let mut shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+        if names.len() > SHOWN {
+            shown.push_str(&format!(" and {} more", names.len() - SHOWN));
+        }
+        let others =
+            if names.is_empty() { "nor any other".into() } else { format!("only {shown}") };
+        format!("there is no table {table} in {self}, {others}").into()
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(local) if local.account == DEVELOPMENT_ACCOUNT => {
+                write!(f, "{}", local.data.display())
+            }
+            Self::Local(local) => {
+                write!(f, "{} of account {}", local.data.display(), local.account)
+            }
+            Self::Remote(client) => client.endpoint().fmt(f),
+        }
+    }
+}
+
+/// An account's tables in a data directory that no server has open.
+pub(super) struct Local {
+    service: TableService,
+    account: String,
+    data: PathBuf,
+}
+
+impl Local {
+    pub(super) fn open(data: PathBuf, account: &str, purpose: Purpose) -> Result<Self, CliError> {
+        let shown = data.display();
+        let is_empty = match std::fs::read_dir(&data) {
+            Ok(mut files) => files.next().is_none(),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+        if purpose == Purpose::Read && is_empty {
+            return Err(format!(
+                "there is no data directory {shown}: name one with --data, or a server with --url"
+            )
+            .into());
+        }
+        // What is imported is synced once, at the end.
+        let options = Options::default().durability(Durability::Os);
+        let database = Database::open(&data, options).map_err(|error| match error {
+            Error::Locked(_) => CliError::from(format!(
+                "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"
+            )),
+            error => error.into(),
+        })?;
+        let accounts = Some(vec![(account.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
+        let Config { accounts, limits, .. } =
+            Partial { accounts, ..Partial::default() }.resolve()?;
+        let service = TableService::open(database, accounts, limits, Telemetry::off(false));
+        Ok(Self { service: wait(service)??, account: account.to_owned(), data })
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        self.service.database()
+    }
+
+    pub(super) fn table(&self, table: &str) -> Option<EntityTable> {
+        self.service.entities(&self.account, table)
+    }
+
+    fn create_table_if_missing(&self, table: &str) -> Result<(), CliError> {
+        Ok(wait(self.service.create_table_if_missing(&self.account, table))??)
+    }
+}
+
+/// Waits for what needs no more of a runtime than somebody to poll it.
+fn wait<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
+    Ok(tokio::runtime::Builder::new_current_thread().build()?.block_on(future))
+}
+
+fn local_pages(
+    table: &EntityTable,
+    ask: &Ask,
+) -> impl Iterator<Item = Result<Vec<Row>, CliError>> + use<> {
+    let mut query = table.query();
+    if let Some(condition) = &ask.filter {
+        query = query.filter(condition.filter.clone());
+    }
+    if let Some(names) = ask.select.names() {
+        query = query.select(names);
+    }
+    if let Some(top) = ask.top {
+        query = query.top(top);
+    }
+    query.pages().map(|page| {
+        let rows = page?.to_entities()?.into_iter().map(|entity| {
+            let version = entity.version().unwrap_or(Version::ZERO);
+            (entity, version)
+        });
+        Ok(rows.collect())
+    })
+}
+
+/// Where in a server's table the next page is.
+enum At {
+    Start,
+    Key(PageKey),
+    End,
+}
+
+/// The pages of a server.
+struct RemotePages<'a> {
+    client: &'a Client,
+    table: &'a str,
+    ask: &'a Ask,
+    /// How many entities are still wanted.
+    left: Option<u64>,
+    at: At,
+}
+
+impl Iterator for RemotePages<'_> {
+    type Item = Result<Vec<Row>, crate::client::ClientError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let from = match std::mem::replace(&mut self.at, At::End) {
+            At::Start => None,
+            At::Key(key) => Some(key),
+            At::End => return None,
+        };
+        let Ask { filter, select, .. } = self.ask;
+        let filter = filter.as_ref().map(|condition| &*condition.text);
+        let top = self.left.map(|left| left.min(PAGE));
+        match self.client.page(self.table, filter, select.names(), top, from.as_ref()) {
+            Ok(page) => {
+                self.left = self.left.map(|left| left.saturating_sub(page.entities.len() as u64));
+                if let Some(next) = page.next.filter(|_| self.left != Some(0)) {
+                    self.at = At::Key(next);
+                }
+                Some(Ok(page.entities))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! [`ClientError`]: why a server did not do what it was asked.
+
+use http::StatusCode;
+
+use crate::error::ErrorCode;
+
+/// Why a call of a [`Client`](super::Client) failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server cannot be reached, or the connection broke.
+    #[error("no server answers at {address}: {source}")]
+    NoAnswer {
+        /// The account's address.
+        address: Box<str>,
+        /// Why.
+        source: Box<ureq::Error>,
+    },
+    /// The server refused.
+    #[error("{address} refused: {code}: {message}")]
+    Refused {
+        /// The account's address.
+        address: Box<str>,
+        /// The status of the answer.
+        status: StatusCode,
+        /// The error's code.
+        code: Box<str>,
+        /// What the server says about it.
+        message: Box<str>,
+        /// Of a transaction, the operation that it is about, from 0.
+        index: Option<usize>,
+    },
+    /// The answer is not of the protocol.
+    #[error("the answer of {address} is not that of a table server: {reason}")]
+    Answer {
+        /// The account's address.
+        address: Box<str>,
+        /// What was expected.
+        reason: Box<str>,
+    },
+}
+
+impl ClientError {
+    /// Whether the server refused with this code.
+    #[must_use]
+    pub fn is(&self, wanted: ErrorCode) -> bool {
+        matches!(self, Self::Refused { code, .. } if **code == *wanted.as_str())
+    }
+
+    /// Of a transaction, the operation that the refusal is about, from 0.
+    #[must_use]
+    pub fn index(&self) -> Option<usize> {
+        match self {
+            Self::Refused { index, .. } => *index,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One request and its answer: signed, sent, tried again while the server is busy.
+
+use std::fmt::Display;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderName, Method, Request, StatusCode, header};
+use serde::Deserialize;
+use ureq::Agent;
+
+use super::{Client, ClientError};
+use crate::error::ErrorCode;
+use crate::headers::names;
+
+/// The version of the protocol that is spoken.
+const VERSION: &str = "2019-02-02";
+/// Longest wait for an answer: far longer than the server takes for a page or a batch.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Largest answer in bytes: a page's stored bytes may be several times as many as JSON.
+const MAX_ANSWER: u64 = 64 << 20;
+/// How often a request is sent while the server is busy, and the first pause, which doubles.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the service tells nobody who may not know it, and a person wants to hear.
+const WRONG_KEY: &str = "there is no such account, or its key is another (TABLESTONE_KEY)";
+
+/// What a request carries, which says its method too.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body<'a> {
+    /// Nothing: a GET.
+    None,
+    /// JSON, POSTed; nothing is to come back.
+    Json(&'a [u8]),
+    /// A batch, POSTed.
+    Batch { content_type: &'a str, bytes: &'a [u8] },
+}
+
+/// A successful answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) address: Box<str>,
+    headers: http::HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
+        crate::headers::text(&self.headers, name).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn wrong(&self, reason: &dyn Display) -> ClientError {
+        ClientError::Answer { address: self.address.clone(), reason: reason.to_string().into() }
+    }
+}
+
+pub(super) fn agent(connections: usize) -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        // Table servers are near, or in a cloud that is reached directly.
+        .proxy(None)
+        .max_idle_connections(connections)
+        .max_idle_connections_per_host(connections)
+        .timeout_per_call(Some(PATIENCE))
+        .build()
+        .new_agent()
+}
+
+impl Client {
+    /// Sends a request to a path of the account, with its query string, and again while the server
+    /// says that it is busy: it has done nothing then.
+    pub(super) fn send(&self, target: &str, body: Body<'_>) -> Result<Answer, ClientError> {
+        let mut pause = PAUSE;
+        for _ in 1..ATTEMPTS {
+            match self.attempt(target, body) {
+                Err(ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => {
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
+                outcome => return outcome,
+            }
+        }
+        self.attempt(target, body)
+    }
+
+    fn attempt(&self, target: &str, body: Body<'_>) -> Result<Answer, ClientError> {
+        let address = || self.endpoint.base().into();
+        let no_answer = |source: ureq::Error| ClientError::NoAnswer {
+            address: address(),
+            source: source.into(),
+        };
+        let request = self.request(target, body);
+        let response = match body {
+            Body::None => {
+                request.body(()).map_err(ureq::Error::from).and_then(|it| self.agent.run(it))
+            }
+            Body::Json(bytes) | Body::Batch { bytes, .. } => {
+                request.body(bytes).map_err(ureq::Error::from).and_then(|it| self.agent.run(it))
+            }
+        };
+        let (head, mut body) = response.map_err(no_answer)?.into_parts();
+        let body = body.with_config().limit(MAX_ANSWER).read_to_vec().map_err(no_answer)?;
+        let answer = Answer { address: address(), headers: head.headers, body };
+        if head.status.is_success() { Ok(answer) } else { Err(refusal(&answer, head.status)) }
+    }
+
+    fn request(&self, target: &str, body: Body<'_>) -> http::request::Builder {
+        let url = format!("{}{target}", self.endpoint.base());
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let authorization = self.authorization(&url, &date);
+        let request = Request::builder()
+            .uri(url)
+            .header(names::DATE, date)
+            .header(header::AUTHORIZATION, authorization)
+            .header(names::VERSION, VERSION)
+            .header(names::DATA_SERVICE_VERSION, "3.0")
+            .header(header::ACCEPT, "application/json;odata=minimalmetadata");
+        match body {
+            Body::None => request.method(Method::GET),
+            Body::Json(_) => request
+                .method(Method::POST)
+                .header("prefer", "return-no-content")
+                .header(header::CONTENT_TYPE, "application/json"),
+            Body::Batch { content_type, .. } => {
+                request.method(Method::POST).header(header::CONTENT_TYPE, content_type)
+            }
+        }
+    }
+
+    /// SharedKeyLite: date and resource.
+    fn authorization(&self, url: &str, date: &str) -> String {
+        let account = self.endpoint.account();
+        let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let path = path.find('/').and_then(|slash| path.get(slash..)).unwrap_or("/");
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let signature = self.endpoint.key().sign(|signer| {
+            signer.line(date).push("/").push(account).push(path);
+        });
+        format!("SharedKeyLite {account}:{signature}")
+    }
+}
+
+/// The body of an error.
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(rename = "odata.error")]
+    error: ErrorInBody,
+}
+
+#[derive(Deserialize)]
+struct ErrorInBody {
+    code: String,
+    message: ErrorMessage,
+}
+
+#[derive(Deserialize)]
+struct ErrorMessage {
+    value: String,
+}
+
+fn refusal(answer: &Answer, status: StatusCode) -> ClientError {
+    match refused(answer, status, &answer.body) {
+        Some(refused) => refused,
+        None => answer.wrong(&format_args!("status {status} without an error in JSON")),
+    }
+}
+
+/// A refusal whose error is in `body`.
+pub(super) fn refused(answer: &Answer, status: StatusCode, body: &[u8]) -> Option<ClientError> {
+    let ErrorBody { error } = serde_json::from_slice(body).ok()?;
+    // What follows are the request's id and the time.
+    let message = match error.message.value.lines().next().unwrap_or_default() {
+        _ if error.code == ErrorCode::AuthenticationFailed.as_str() => WRONG_KEY,
+        message => message,
+    };
+    let numbered =
+        message.split_once(':').and_then(|(index, rest)| Some((index.parse().ok()?, rest)));
+    let (index, message) = numbered.map_or((None, message), |(index, rest)| (Some(index), rest));
+    Some(ClientError::Refused {
+        address: answer.address.clone(),
+        status,
+        code: error.code.into(),
+        message: message.into(),
+        index,
+    })
+}

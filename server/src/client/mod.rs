@@ -1,0 +1,127 @@
+//! [`Client`]: an account's tables over HTTP, for the command line.
+//!
+//! Calls block; a client may be used by many threads at once, each of which has a connection while
+//! it waits. Answers are read whole: pages are of a few mebibytes.
+
+mod batch;
+mod endpoint;
+mod error;
+mod exchange;
+mod page;
+
+pub use batch::Write;
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::ClientError;
+pub use page::{Page, PageKey};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use ureq::Agent;
+
+use crate::error::ErrorCode;
+use crate::headers::names;
+use exchange::Body;
+
+/// What stays as it is in a query string: RFC 3986's unreserved.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// An account's tables at an address.
+///
+/// ```
+/// use tablestone_server::client::{Client, Endpoint};
+/// let endpoint = Endpoint::from_connection_string("UseDevelopmentStorage=true")?;
+/// assert_eq!(endpoint.to_string(), "http://127.0.0.1:10002/devstoreaccount1");
+/// let client = Client::new(endpoint, 4);
+/// # Ok::<(), tablestone_server::client::EndpointError>(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    agent: Agent,
+    endpoint: Endpoint,
+}
+
+impl Client {
+    /// A client that keeps up to `connections` connections for its next calls.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, connections: usize) -> Self {
+        Self { agent: exchange::agent(connections), endpoint }
+    }
+
+    /// Where the tables are.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The names of all tables, in order.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn tables(&self) -> Result<Vec<String>, ClientError> {
+        let mut tables = Vec::new();
+        let mut target = "/Tables".to_owned();
+        loop {
+            let answer = self.send(&target, Body::None)?;
+            tables.append(&mut page::table_names(&answer)?);
+            match answer.header(&names::NEXT_TABLE_NAME) {
+                Some(next) => target = format!("/Tables?NextTableName={}", encoded(next)),
+                None => return Ok(tables),
+            }
+        }
+    }
+
+    /// Creates a table unless there is one of that name.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn create_table_if_missing(&self, name: &str) -> Result<(), ClientError> {
+        let body = format!("{{\"TableName\":{}}}", serde_json::Value::from(name));
+        match self.send("/Tables", Body::Json(body.as_bytes())) {
+            Err(error) if !error.is(ErrorCode::TableAlreadyExists) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// A page of a table's entities: those that pass the filter, from a key on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn page(
+        &self,
+        table: &str,
+        filter: Option<&str>,
+        select: Option<&[String]>,
+        top: Option<u64>,
+        from: Option<&PageKey>,
+    ) -> Result<Page, ClientError> {
+        let mut target = format!("/{table}()");
+        let mut separator = '?';
+        let mut parameter = |name: &str, value: &str| {
+            target.push(separator);
+            separator = '&';
+            target.push_str(name);
+            target.push('=');
+            target.push_str(&encoded(value));
+        };
+        if let Some(filter) = filter {
+            parameter("$filter", filter);
+        }
+        if let Some(select) = select {
+            parameter("$select", &select.join(","));
+        }
+        if let Some(top) = top {
+            parameter("$top", &top.to_string());
+        }
+        if let Some(from) = from {
+            parameter("NextPartitionKey", &from.partition_key);
+            if let Some(row_key) = &from.row_key {
+                parameter("NextRowKey", row_key);
+            }
+        }
+        let timestamps = select.is_some_and(|names| names.iter().any(|name| name == "Timestamp"));
+        Page::read(&self.send(&target, Body::None)?, timestamps)
+    }
+}
+
+fn encoded(value: &str) -> String {
+    utf8_percent_encode(value, ENCODED).to_string()
+}

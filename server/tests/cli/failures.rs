@@ -1,0 +1,148 @@
+//! What goes wrong is said where it is, with what was expected; exit codes are 1, or 2 for a wrong
+//! command line.
+
+use crate::support::{Server, Shell, finish, on_each_place};
+
+#[test]
+fn an_import_stops_at_the_first_fault_and_says_how_far_it_came() {
+    let good = |number: u32| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{number}\"}}\n");
+    on_each_place(|shell, run| {
+        for (line, expected) in [
+            (
+                "{\"PartitionKey\":\"p\",\"RöwKey\" 1}",
+                "line 3, column 30: expected a colon, found ",
+            ),
+            ("[", "line 3, column 1: expected an object, found "),
+            (
+                "{\"PartitionKey\":\"p\"}",
+                "line 3: expected a member RowKey, or --row-key to name another",
+            ),
+            (
+                "{\"PartitionKey\":\"p\",\"RowKey\":\"a/b\"}",
+                "line 3: the RowKey \"a/b\" has a character that no key may have",
+            ),
+            (
+                "{\"PartitionKey\":\"p\",\"RowKey\":\"3\",\"A@odata.type\":\"Edm.Int64\",\"A\":\"x\"}",
+                "property \"A\": expected Edm.Int64, found \"x\"",
+            ),
+            (
+                "{\"PartitionKey\":\"p\",\"RowKey\":\"3\",\"A-b\":1}",
+                "line 3: property \"A-b\": its name may not have '-' at column 2",
+            ),
+        ] {
+            shell.write("bad.jsonl", &[&*good(1), &good(2), line, "\n", &good(4)].concat());
+            let failure = run("import bad.jsonl --table bad", &[]).failure(1);
+            assert!(
+                failure.starts_with("error: bad.jsonl, ") && failure.contains(expected),
+                "{failure}"
+            );
+            assert!(failure.ends_with("\n2 entities were written\n"), "{failure}");
+            assert_eq!(run("export --table bad", &[]).out(), good(1) + &good(2));
+        }
+    });
+}
+
+#[test]
+fn faults_of_files_are_found_before_anything_is_made() {
+    let shell = Shell::new();
+    shell.write("bad.csv", "a,b\n1,2\n");
+    shell.write("cut.csv", "PartitionKey,RowKey,A\np,1,2\np,2\n");
+    let import = |file: &str, more: &[&str]| {
+        shell.run(&[&["import", file, "--table", "abc"], more].concat()).failure(1)
+    };
+    assert!(import("none.json", &[]).starts_with("error: cannot read none.json: No such file"));
+    let column = import("bad.csv", &["--partition-key", "a"]);
+    let expected =
+        "error: bad.csv, line 1: expected a column RowKey (--row-key to name it), found a, b\n";
+    assert_eq!(column, expected);
+    let types = import("x.jsonl", &["--types", "a=Int64"]);
+    assert_eq!(types, "error: --types is for CSV: JSON has types\n");
+    assert!(!shell.path("tablestone-data").exists());
+    let cut = import("cut.csv", &[]);
+    let expected = "error: cut.csv, line 3: expected 3 cells as in the header, found 2\n1 entity was written\n";
+    assert_eq!(cut, expected);
+}
+
+#[test]
+fn a_place_that_is_none_is_explained() {
+    let shell = Shell::new();
+    let missing = shell.run(&["tables"]).failure(1);
+    let expected = "error: there is no data directory tablestone-data: name one with --data, or a \
+                    server with --url\n";
+    assert_eq!(missing, expected);
+    assert!(!shell.path("tablestone-data").exists(), "reading makes nothing");
+    shell.write("file", "");
+    let file = shell.run(&["tables", "--data", "file"]).failure(1);
+    assert!(file.starts_with("error: ") && file.contains("\"file\""), "{file}");
+
+    let nobody = shell.run(&["tables", "--url", "http://127.0.0.1:1"]).failure(1);
+    let expected = "error: no server answers at http://127.0.0.1:1/devstoreaccount1: ";
+    assert!(nobody.starts_with(expected) && nobody.contains("refused"), "{nobody}");
+    let no_key = shell.run(&["tables", "--url", "http://127.0.0.1:1/mine"]).failure(1);
+    assert!(no_key.contains("set TABLESTONE_KEY"), "{no_key}");
+    let no_account = shell.run(&["tables", "--connection-string", "AccountKey=a2V5"]).failure(1);
+    assert!(no_account.contains("has no AccountName"), "{no_account}");
+    let stat = shell.run(&["stat", "--url", "http://127.0.0.1:1"]).failure(1);
+    assert!(stat.contains("--data DIR") && stat.contains("/metrics"), "{stat}");
+}
+
+#[test]
+fn a_server_has_its_directory_for_itself() {
+    let shell = Shell::new();
+    let server = Server::start(&shell, "data");
+    let locked = shell.run(&["tables", "--data", "data"]).failure(1);
+    let expected = "error: a server has data open: use it with --url http://127.0.0.1:10002/devstoreaccount1\n";
+    assert_eq!(locked, expected);
+    let mut wrong_key = shell.command(&["tables", "--url", &server.url]);
+    wrong_key.env("TABLESTONE_KEY", "a2V5");
+    let refused = finish(wrong_key, "").failure(1);
+    assert!(refused.contains("AuthenticationFailed: there is no such account"), "{refused}");
+
+    let mut by_environment = shell.command(&["tables"]);
+    let key = tablestone_server::config::DEVELOPMENT_KEY;
+    let url = &server.url;
+    let text = format!(
+        "AccountName=devstoreaccount1;AccountKey={key};TableEndpoint={url}/devstoreaccount1/"
+    );
+    by_environment.env("AZURE_STORAGE_CONNECTION_STRING", text);
+    assert_eq!(finish(by_environment, "").out(), "table\n-----\n");
+}
+
+#[test]
+fn a_table_that_is_not_there_is_told_with_those_that_are() {
+    on_each_place(|shell, run| {
+        shell.write("one.json", "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n");
+        for table in ["one", "two"] {
+            run("import one.json --table", &[table]).out();
+        }
+        for command in ["query onee", "export --table onee -o made"] {
+            let failure = run(command, &[]).failure(1);
+            assert!(failure.starts_with("error: there is no table onee in "), "{failure}");
+            assert!(failure.ends_with(", only one, two\n"), "{failure}");
+        }
+        assert!(!shell.path("made").exists(), "no file is made for nothing");
+    });
+}
+
+#[test]
+fn a_wrong_command_line_is_exit_code_2() {
+    let shell = Shell::new();
+    for (arguments, expected) in [
+        (&["query", "people", "--filter", "Age gtt 5"][..], "column 5: expected "),
+        (&["query", "1a"], "a table's name has 3 to 63 letters and digits"),
+        (&["query", "abc", "--top", "0"], "0 is not in 1.."),
+        (&["import", "x", "--table", "abc", "--types", "a=Edm.Byte"], "a type such as Edm.Int64"),
+        (&["tables", "--data", "d", "--url", "http://x"], "cannot be used with"),
+        (&["export"], "--table <NAME>"),
+    ] {
+        let failure = shell.run(arguments).failure(2);
+        assert!(failure.contains(expected), "{failure}");
+    }
+    for command in ["serve", "import", "export", "query", "tables", "stat"] {
+        let help = shell.out(&[command, "--help"]);
+        assert!(
+            command == "serve" || help.contains(&format!("Example: tablestone {command}")),
+            "{help}"
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! Import: forms of input, keys and types that are said, what becomes of what is there.
+
+use std::fmt::Write;
+
+use crate::support::{Shell, finish, on_each_place};
+
+const TWO: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"A\":1,\"B\":1}\n\
+                   {\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"A\":1,\"B\":1}\n";
+const CHANGED: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"A\":2}\n";
+
+#[test]
+fn modes_say_what_becomes_of_what_is_there() {
+    on_each_place(|shell, run| {
+        shell.write("two.json", TWO);
+        shell.write("changed.json", CHANGED);
+        let query = || run("query modes --json --filter", &["RowKey eq '2'"]).out();
+        run("import two.json --table modes --mode insert", &[]).out();
+        let refused = run("import changed.json --table modes --mode insert", &[]).failure(1);
+        assert!(
+            refused.starts_with("error: changed.json, line 1, entity (\"p\", \"2\"): "),
+            "{refused}"
+        );
+        assert!(refused.ends_with("\n0 entities were written\n"), "{refused}");
+        run("import changed.json --table modes --mode merge", &[]).out();
+        assert_eq!(query(), "{\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"A\":2,\"B\":1}\n");
+        run("import changed.json --table modes", &[]).out();
+        assert_eq!(query(), CHANGED);
+        assert_eq!(run("query modes --json", &[]).out().lines().count(), 2);
+    });
+}
+
+#[test]
+fn columns_can_be_keys_and_have_types() {
+    let csv = "id,Country,Population,Code,Founded,Note\n\
+               1,de,82,00501,1990-10-03T00:00Z,\n\
+               2,fr,68,12,,\"a, b\"\n";
+    let expected = "{\"PartitionKey\":\"de\",\"RowKey\":\"1\",\"Population@odata.type\":\"Edm.Int64\",\
+        \"Population\":\"82\",\"Code\":\"00501\",\"Founded@odata.type\":\"Edm.DateTime\",\
+        \"Founded\":\"1990-10-03T00:00:00Z\"}\n\
+        {\"PartitionKey\":\"fr\",\"RowKey\":\"2\",\"Population@odata.type\":\"Edm.Int64\",\
+        \"Population\":\"68\",\"Code\":\"12\",\"Note\":\"a, b\"}\n";
+    on_each_place(|shell, run| {
+        shell.write("states.csv", csv);
+        let types = ["--types", "Population=Edm.Int64,Code=String"];
+        run("import states.csv --table states --partition-key Country --row-key id", &types).out();
+        assert_eq!(run("export --table states", &[]).out(), expected);
+    });
+}
+
+#[test]
+fn json_members_can_be_keys() {
+    let shell = Shell::new();
+    let input = "{\"id\":17,\"zone\":\"x\",\"A\":true}\n\n{\"zone\":\"\",\"id\":\"18\",\"RowKey\":\"no\"}\n";
+    let import = ["import", "-", "--table", "mapped", "--partition-key", "zone", "--row-key", "id"];
+    let imported = finish(shell.command(&import), input).out();
+    assert!(imported.starts_with("2 entities"), "{imported}");
+    let expected = "{\"PartitionKey\":\"\",\"RowKey\":\"18\"}\n\
+                    {\"PartitionKey\":\"x\",\"RowKey\":\"17\",\"A\":true}\n";
+    assert_eq!(shell.out(&["export", "--table", "mapped"]), expected);
+}
+
+/// Of the same keys the last of the file stays, though groups are written at the same time.
+#[test]
+fn of_the_same_keys_the_last_wins() {
+    let mut input = String::new();
+    for number in 0..500 {
+        let partition = number % 7;
+        writeln!(input, r#"{{"PartitionKey":"p","RowKey":"r","A":{number}}}"#).unwrap();
+        writeln!(input, r#"{{"PartitionKey":"{partition}","RowKey":"{number}"}}"#).unwrap();
+    }
+    on_each_place(|shell, run| {
+        shell.write("same.jsonl", &input);
+        for mode in ["replace", "merge"] {
+            let imported = run("import same.jsonl --table same --mode", &[mode]).out();
+            assert!(imported.starts_with("1000 entities"), "{imported}");
+            let last = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":499}\n";
+            assert_eq!(run("query same --json --filter", &["PartitionKey eq 'p'"]).out(), last);
+        }
+        assert_eq!(run("export --table same", &[]).out().lines().count(), 501);
+    });
+}
+
+/// A hundred entities of a partition may be larger than a transaction can be.
+#[test]
+fn large_entities_fit() {
+    let text = "\\u0001".repeat(30_000);
+    let mut input = String::new();
+    for number in 100..220 {
+        writeln!(input, r#"{{"PartitionKey":"p","RowKey":"{number}","A":"{text}"}}"#).unwrap();
+    }
+    on_each_place(|shell, run| {
+        shell.write("large.jsonl", &input);
+        run("import large.jsonl --table large --connections 2", &[]).out();
+        assert!(run("export --table large", &[]).out() == input);
+    });
+}

@@ -1,0 +1,8 @@
+//! The command line: what each command does to a data directory and to a server, as a person would
+//! see it.
+
+mod failures;
+mod import;
+mod reading;
+mod round_trip;
+mod support;

@@ -1,0 +1,131 @@
+//! Query, tables, stat: what people are shown.
+
+use std::io::{BufRead, BufReader, Read};
+
+use serde_json::Value;
+
+use crate::support::{Shell, Watched, example, on_each_place};
+
+const PEOPLE: &str = r#"{"PartitionKey":"a","RowKey":"1","Name":"Änne","Age":7}
+{"PartitionKey":"a","RowKey":"2","Name":"Bob, Jr.","Age":41,"Note":"two\nlines"}
+{"PartitionKey":"b","RowKey":"1","Name":"名前","Weight":70.5}
+"#;
+
+#[test]
+fn a_query_is_an_aligned_table() {
+    let expected = "\
+PartitionKey  RowKey  Name      Age  Note        Weight
+------------  ------  --------  ---  ----------  ------
+a             1       Änne        7
+a             2       Bob, Jr.   41  two\\nlines
+b             1       名前                         70.5
+";
+    on_each_place(|shell, run| {
+        shell.write("people.jsonl", PEOPLE);
+        run("import people.jsonl --table people", &[]).out();
+        assert_eq!(run("query people", &[]).out(), expected);
+        assert_eq!(run("query people --json", &[]).out(), PEOPLE);
+        assert_eq!(run("query People --format json --top 1", &[]).out().lines().count(), 1);
+        let csv = run("query people --format csv --top 2", &[]).out();
+        let expected =
+            "PartitionKey,RowKey,Name,Age,Note\na,1,Änne,7,\na,2,\"Bob, Jr.\",41,\"two\nlines\"\n";
+        assert_eq!(csv, expected);
+        let old = run("query people --select Name,Age --filter", &["Age gt 7"]).out();
+        assert_eq!(old, "Name      Age\n--------  ---\nBob, Jr.   41\n");
+        let none =
+            run("query people --json --select Age,RowKey --filter", &["PartitionKey eq 'b'"]);
+        assert_eq!(none.out(), "{\"Age\":null,\"RowKey\":\"1\"}\n");
+        let stamp = run("query people --json --top 1 --select Timestamp", &[]).out();
+        let stamp: Value = serde_json::from_str(&stamp).unwrap();
+        let stamp: tablestone::DateTime = stamp["Timestamp"].as_str().unwrap().parse().unwrap();
+        let age = std::time::SystemTime::now().duration_since(stamp.to_system_time().unwrap());
+        assert!(age.unwrap().as_secs() < 3600, "{stamp}");
+    });
+}
+
+#[test]
+fn a_plan_is_explained() {
+    let shell = Shell::new();
+    let explain = |filter: &str| shell.out(&["query", "any", "--explain", "--filter", filter]);
+    assert_eq!(
+        explain("PartitionKey eq 'DE' and Latitude gt 54.0"),
+        "partition \"DE\"; then filter: Latitude gt 54.0\n"
+    );
+    assert_eq!(shell.out(&["query", "any", "--explain"]), "table scan\n");
+}
+
+/// Pages of a server, and more entities than a table for people has.
+#[test]
+fn long_answers_are_cut_for_people_and_whole_for_programs() {
+    on_each_place(|_, run| {
+        run("import --table cities", &[&example("cities-sample.jsonl.zst")]).out();
+        let shown = run("query cities", &[]);
+        assert!(shown.err.contains("the first 1000: --top N shows more"), "{}", shown.err);
+        assert_eq!(shown.out().lines().count(), 1_002);
+        assert_eq!(run("query cities --top 2345", &[]).out().lines().count(), 2_347);
+        let germany = ["PartitionKey eq 'DE'"];
+        assert_eq!(run("query cities --json --filter", &germany).out().lines().count(), 7_650);
+    });
+}
+
+#[test]
+fn tables_and_stat_tell_of_a_directory() {
+    let shell = Shell::new();
+    shell.out(&["import", &example("cities-sample.jsonl.zst"), "--table", "cities"]);
+    shell.write("people.jsonl", PEOPLE);
+    shell.out(&["import", "people.jsonl", "--table", "People"]);
+    let tables = shell.out(&["tables", "--json"]);
+    let tables: Vec<Value> =
+        tables.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(tables.len(), 2);
+    assert_eq!(
+        (&tables[0]["TableName"], &tables[1]["TableName"]),
+        (&"cities".into(), &"People".into())
+    );
+    let entities = tables[0]["estimatedEntities"].as_u64().unwrap();
+    assert!((6_000..30_000).contains(&entities), "{entities}");
+    assert!(tables[0]["estimatedBytes"].as_u64() > tables[1]["estimatedBytes"].as_u64());
+    let text = shell.out(&["tables"]);
+    assert!(
+        text.starts_with("table   entities, about  bytes, about\n") && text.lines().count() == 4,
+        "{text}"
+    );
+
+    let stat: Value = serde_json::from_str(&shell.out(&["stat", "--json"])).unwrap();
+    let bytes = stat["fileBytes"].as_u64().unwrap() + stat["memtableBytes"].as_u64().unwrap();
+    assert!(bytes > 500_000, "{stat}");
+    assert!(stat["levels"].is_array() && stat["debtBytes"].is_u64(), "{stat}");
+    let text = shell.out(&["stat"]);
+    for what in ["level  files  bytes", "table files", "debt", "cached"] {
+        assert!(text.contains(what), "{text}");
+    }
+}
+
+#[test]
+fn an_account_has_its_own_tables() {
+    let shell = Shell::new();
+    shell.write("people.jsonl", PEOPLE);
+    shell.out(&["import", "people.jsonl", "--table", "people", "--account", "mine"]);
+    assert_eq!(shell.out(&["tables", "--json"]), "");
+    assert!(shell.out(&["tables", "--account", "mine"]).contains("people"));
+}
+
+/// A reader that has seen enough is no failure.
+#[test]
+fn output_may_be_closed_early() {
+    let shell = Shell::new();
+    shell.out(&["import", &example("cities-sample.jsonl.zst"), "--table", "cities"]);
+    for command in [&["export", "--table"][..], &["query", "--format", "csv"], &["query", "--json"]]
+    {
+        let mut child = shell.command(&[command, &["cities"]].concat()).spawn().unwrap();
+        let _watched = Watched::new(&child);
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(line.contains("PartitionKey"), "{line}");
+        drop(out);
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!((child.wait().unwrap().code(), &*errors), (Some(0), ""));
+    }
+}

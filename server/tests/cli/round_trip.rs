@@ -1,0 +1,89 @@
+//! Export and import: what was exported makes the same entities.
+
+use crate::support::{Server, Shell, example, on_each_place};
+
+/// Entities of all types in the form of an export, in key order: extremes, what CSV and JSON must
+/// escape, one name with several types, and absence beside emptiness. Properties have one order, which
+/// CSV gives to all.
+const ALL: &str = concat!(
+    r#"{"PartitionKey":"","RowKey":"","Empty":"","EmptyBytes@odata.type":"Edm.Binary","EmptyBytes":""}"#,
+    "\n",
+    r#"{"PartitionKey":"p","RowKey":"1","Text":"a,\"b\"\r\n'c'\\\t\u0001é名😀","Flag":true,"Small":-2147483648,"#,
+    r#""Large@odata.type":"Edm.Int64","Large":"-9223372036854775808","Real":0.1,"#,
+    r#""Bytes@odata.type":"Edm.Binary","Bytes":"AAEC/w==","#,
+    r#""When@odata.type":"Edm.DateTime","When":"1601-01-01T00:00:00Z","#,
+    r#""Id@odata.type":"Edm.Guid","Id":"c9da6455-213d-42c9-9a79-3e9149a57833"}"#,
+    "\n",
+    r#"{"PartitionKey":"p","RowKey":"2","Text":" 00501 ","Flag":false,"Small":2147483647,"#,
+    r#""Large@odata.type":"Edm.Int64","Large":"9223372036854775807","Real@odata.type":"Edm.Double","Real":"-Infinity","#,
+    r#""When@odata.type":"Edm.DateTime","When":"9999-12-31T23:59:59.9999999Z"}"#,
+    "\n",
+    r#"{"PartitionKey":"p","RowKey":"3","Text":7,"Flag":"true","Small@odata.type":"Edm.Int64","Small":"7","#,
+    r#""Large":1e300,"Real@odata.type":"Edm.Double","Real":"NaN","Id":"no guid"}"#,
+    "\n",
+    r#"{"PartitionKey":"p","RowKey":"3'%","Real":5.0}"#,
+    "\n",
+    r#"{"PartitionKey":"päß","RowKey":"x',RowKey='y"}"#,
+    "\n",
+);
+
+#[test]
+fn all_types_come_back_from_json_and_csv() {
+    on_each_place(|shell, run| {
+        shell.write("all.jsonl", ALL);
+        let imported = run("import all.jsonl --table first", &[]).out();
+        assert!(imported.starts_with("6 entities into first of "), "{imported}");
+        assert_eq!(run("export --table first", &[]).out(), ALL);
+
+        run("export --table first -o all.csv", &[]).out();
+        run("import all.csv --table second", &[]).out();
+        assert_eq!(run("export --table second", &[]).out(), ALL);
+
+        run("export --table second -o again.csv.zst", &[]).out();
+        assert_eq!(
+            zstd::decode_all(&*std::fs::read(shell.path("again.csv.zst")).unwrap()).unwrap(),
+            shell.read("all.csv").into_bytes()
+        );
+        run("import again.csv.zst --table third", &[]).out();
+        run("export --table third -o third.json.zst", &[]).out();
+        run("import third.json.zst --table fourth", &[]).out();
+        assert_eq!(run("export --table fourth", &[]).out(), ALL);
+    });
+}
+
+/// Real data, of many partitions and of partitions of many pages, from a directory to a server and
+/// back.
+#[test]
+fn real_data_moves_between_directory_and_server() {
+    let shell = Shell::new();
+    let cities = example("cities-sample.jsonl.zst");
+    let imported = shell.out(&["import", &cities, "--table", "cities"]);
+    assert!(
+        imported.starts_with("13477 entities into cities of tablestone-data in "),
+        "{imported}"
+    );
+    shell.out(&["export", "--table", "cities", "-o", "cities.csv"]);
+
+    let server = Server::start(&shell, "served");
+    let imported = shell.out(&["import", "cities.csv", "--table", "Cities", "--url", &server.url]);
+    assert!(imported.starts_with("13477 entities into Cities of http://127.0.0.1:"), "{imported}");
+    let back = ["export", "--table", "cities", "--url", &server.url, "-o", "back.jsonl"];
+    shell.out(&back);
+    let exported = shell.out(&["export", "--table", "cities"]);
+    assert_eq!(exported.lines().count(), 13_477);
+    assert!(shell.read("back.jsonl") == exported, "both places have the same entities");
+}
+
+/// What is imported into a data directory is what a server has there.
+#[test]
+fn a_server_serves_what_was_imported_into_its_directory() {
+    let shell = Shell::new();
+    shell.write("all.jsonl", ALL);
+    shell.out(&["import", "all.jsonl", "--table", "people", "--data", "data"]);
+    let server = Server::start(&shell, "data");
+    assert_eq!(shell.out(&["export", "--table", "people", "--url", &server.url]), ALL);
+    assert_eq!(
+        shell.out(&["tables", "--json", "--url", &server.url]),
+        "{\"TableName\":\"people\"}\n"
+    );
+}

@@ -1,0 +1,161 @@
+//! A directory to run the binary in, and a server beside it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Far longer than a command of these tests takes on the slowest machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What a command wrote, and its exit code.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// What it wrote to stdout; it must have succeeded.
+    #[track_caller]
+    pub(crate) fn out(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+
+    /// What it wrote to stderr; it must have failed with this exit code, and with no word elsewhere.
+    #[track_caller]
+    pub(crate) fn failure(self, code: i32) -> String {
+        assert_eq!((self.code, &*self.out), (Some(code), ""), "{self:?}");
+        self.err
+    }
+}
+
+/// A directory in which commands run, so that files and data have short names.
+pub(crate) struct Shell {
+    directory: TempDir,
+}
+
+impl Shell {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The binary with no more environment than a test gives it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+        command.args(arguments).env_clear().current_dir(self.directory.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        finish(self.command(arguments), "")
+    }
+
+    /// What a command that must succeed writes to stdout.
+    #[track_caller]
+    pub(crate) fn out(&self, arguments: &[&str]) -> String {
+        self.run(arguments).out()
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(mut command: Command, input: &str) -> Ran {
+    let mut child = command.spawn().unwrap();
+    let _watched = Watched::new(&child);
+    // An input is small enough for the pipe.
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Kills a process that takes too long, so that who waits for it sees its end.
+pub(crate) struct Watched(
+    #[expect(dead_code, reason = "its end is what matters")] mpsc::Sender<()>,
+);
+
+impl Watched {
+    pub(crate) fn new(child: &Child) -> Self {
+        let (ended, wait_ended) = mpsc::channel::<()>();
+        let id = Pid::from_child(child);
+        std::thread::spawn(move || {
+            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(id, Signal::KILL);
+            }
+        });
+        Self(ended)
+    }
+}
+
+/// A running server, killed when the test is over.
+pub(crate) struct Server {
+    child: Child,
+    _watched: Watched,
+    /// The address of its emulator's account, without the account.
+    pub(crate) url: String,
+}
+
+impl Server {
+    /// Serves a directory of the shell's.
+    pub(crate) fn start(shell: &Shell, data: &str) -> Self {
+        let serve = ["serve", "--durability", "os", "--listen", "127.0.0.1:0", "--data", data];
+        let mut child = shell.command(&serve).spawn().unwrap();
+        let watched = Watched::new(&child);
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        let url = loop {
+            line.clear();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the server ended");
+            if let Some((_, rest)) = line.split_once("listens on ") {
+                break rest.split(',').next().unwrap().to_owned();
+            }
+        };
+        // What it writes later is read, so that it need not wait.
+        std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
+        Self { child, _watched: watched, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The real data that is shipped with the project.
+pub(crate) fn example(name: &str) -> String {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/data").join(name);
+    data.to_str().unwrap().to_owned()
+}
+
+/// Runs a test on a data directory, then on a server: `place` is the options that say which.
+pub(crate) fn on_each_place(test: impl Fn(&Shell, &dyn Fn(&str, &[&str]) -> Ran)) {
+    let shell = Shell::new();
+    let run = |place: &[&str], arguments: &str, more: &[&str]| {
+        let arguments: Vec<&str> = arguments.split(' ').chain(more.iter().copied()).collect();
+        shell.run(&[&arguments, place].concat())
+    };
+    test(&shell, &|arguments, more| run(&["--data", "data"], arguments, more));
+    let server = Server::start(&shell, "served");
+    test(&shell, &|arguments, more| run(&["--url", &server.url], arguments, more));
+}
