@@ -17,7 +17,7 @@ fn sign(text: &str) -> String {
     })
 }
 
-fn query(fields: &[(&str, &str)], string_to_sign: &str) -> String {
+pub(crate) fn query(fields: &[(&str, &str)], string_to_sign: &str) -> String {
     let mut query = format!("sig={}", utf8_percent_encode(&sign(string_to_sign), NON_ALPHANUMERIC));
     for (name, value) in fields {
         query += &format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
@@ -29,7 +29,7 @@ const EXPIRY: &str = "2099-01-01T00:00:00Z";
 
 /// A signature of the table `people`; with an identifier instead of permissions and expiry if
 /// `permissions` begins with `si=`.
-fn table_signature(permissions: &str, range: [&str; 4]) -> String {
+pub(crate) fn table_signature(permissions: &str, range: [&str; 4]) -> String {
     let (sp, se, si) = match permissions.strip_prefix("si=") {
         Some(id) => ("", "", id),
         None => (permissions, EXPIRY, ""),

@@ -2,6 +2,7 @@
 
 mod access;
 mod binary;
+mod codes;
 mod connections;
 mod cross_origin;
 mod entities;
