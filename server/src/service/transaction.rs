@@ -132,7 +132,10 @@ async fn change_set(
         Err(Failed { error, index }) => {
             let headers = requests.get(index).map(|request| headers(call, request));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
-            Ok(failed(call, headers, &error.in_batch(index)))
+            // Where there is only one operation, the service does not say which is missing.
+            let alone = requests.len() == 1 && error.code() == ErrorCode::ResourceNotFound;
+            let error = if alone { error } else { error.in_batch(index) };
+            Ok(failed(call, headers, &error))
         }
     }
 }
