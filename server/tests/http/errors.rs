@@ -64,6 +64,15 @@ async fn r_s05_a_merge_is_refused_by_its_result() {
     assert_eq!(client.send("MERGE", point, &[], properties(100, 252)).await.status, 204);
     let refused = client.send("MERGE", point, &[], properties(252, 253)).await;
     assert_eq!(refused.failure(), (400, "TooManyProperties"));
+    let large = "/people(PartitionKey='p',RowKey='large')";
+    let text = |n: usize| json!({format!("Text{n}"): "x".repeat(32_000)}).to_string();
+    for n in 0..16 {
+        assert_eq!(client.send("MERGE", large, &[], text(n)).await.status, 204);
+    }
+    let refused = client.send("MERGE", large, &[], text(16)).await;
+    assert_eq!(refused.failure(), (400, "EntityTooLarge"));
+    // Under an old name the text takes no more room.
+    assert_eq!(client.send("MERGE", large, &[], text(0)).await.status, 204);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Raw HTTP against a server in this process: what SDKs never send, and what they rely on.
 
 mod access;
+mod atom;
 mod binary;
 mod codes;
 mod connections;
