@@ -1,6 +1,6 @@
 //! Models of the memtable for loom: every interleaving of a few inserts and reads.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test --lib --release loom_`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p tablestone --lib --release loom_`.
 
 use loom::sync::Arc;
 use loom::thread;
