@@ -1,7 +1,10 @@
 //! Queries: order, filters, pages and where they go on (R-S06, protocol 6).
 
+use std::time::Duration;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
+use tablestone_server::config::Limits;
 
 use crate::support::{Answer, Server, Signing};
 
@@ -247,4 +250,27 @@ async fn r_s06_tables_are_listed() {
     let old = [("Accept", "application/atom+xml"), ("x-ms-version", "2011-08-18")];
     let feed = client.send("GET", "/Tables", &old, "").await;
     assert!(feed.text().contains("<d:TableName>charlie</d:TableName>"), "{}", feed.text());
+}
+
+/// R-S06: a query works for a limited time, then its page ends, perhaps empty, with a token by
+/// which it goes on.
+#[tokio::test]
+async fn r_s06_a_query_out_of_time_goes_on() {
+    let limits = Limits { query_time: Duration::ZERO, ..Limits::default() };
+    let server = Server::with(limits).await;
+    let mut client = server.with_people().await;
+    let table = server.service.database().tables(None, 9).unwrap().names.pop().unwrap();
+    let table = server.service.database().table(&table).unwrap().entities();
+    let entity = |row: usize| {
+        let (partition, row) = (format!("p{}", row / 5_000), format!("{row:05}"));
+        tablestone::Entity::new(partition, row.clone()).with("Wanted", row.ends_with("999"))
+    };
+    table.import((0..20_000).map(entity)).unwrap();
+    let found = pages(&mut client, &format!("$filter={}", encode("Wanted"))).await;
+    assert_eq!(found.concat().len(), 20, "{found:?}");
+    assert!(found.len() > 2 && found.iter().any(Vec::is_empty), "{found:?}");
+    let mut all = pages(&mut client, "$top=700").await;
+    let rest = all.split_off(1);
+    assert_eq!(all.concat().len() + rest.concat().len(), 20_000);
+    assert!(rest.iter().all(|page| page.len() <= 700));
 }

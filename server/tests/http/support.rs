@@ -274,6 +274,18 @@ impl Signing {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Option<Answer> {
+        let (date, authorization) = self.sign(path);
+        let mut all = vec![("x-ms-date", &*date), ("Authorization", &authorization)];
+        all.extend(USUAL.iter().filter(|(usual, _)| {
+            !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(usual))
+        }));
+        // An empty value takes a usual header out.
+        all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
+        self.client.try_request(host, method, path, &all, body).await
+    }
+
+    /// The date of a request to this path, and its authorization.
+    fn sign(&self, path: &str) -> (String, String) {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let (bare, query) = path.split_once('?').unwrap_or((path, ""));
         let comp = query.split('&').find_map(|pair| pair.strip_prefix("comp="));
@@ -283,14 +295,7 @@ impl Signing {
                 signer.push("?comp=").push(comp);
             }
         });
-        let authorization = format!("SharedKeyLite {}:{signature}", self.account);
-        let mut all = vec![("x-ms-date", &*date), ("Authorization", &authorization)];
-        all.extend(USUAL.iter().filter(|(usual, _)| {
-            !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(usual))
-        }));
-        // An empty value takes a usual header out.
-        all.extend(headers.iter().filter(|(_, value)| !value.is_empty()));
-        self.client.try_request(host, method, path, &all, body).await
+        (date, format!("SharedKeyLite {}:{signature}", self.account))
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
@@ -311,14 +316,10 @@ impl Signing {
     /// Sends a signed request's head alone.
     pub(crate) async fn begin(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) {
         let path = format!("/{}{path}", self.account);
-        let date = httpdate::fmt_http_date(SystemTime::now());
-        let signature = self.key.sign(|signer| {
-            signer.line(&date).push("/").push(self.account).push(&path);
-        });
-        let account = self.account;
+        let (date, authorization) = self.sign(&path);
         let mut head =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nx-ms-date: {date}\r\n");
-        head += &format!("Authorization: SharedKeyLite {account}:{signature}\r\n");
+        head += &format!("Authorization: {authorization}\r\n");
         for (name, value) in USUAL.iter().chain(headers) {
             head += &format!("{name}: {value}\r\n");
         }

@@ -4,6 +4,7 @@
 mod batches;
 mod bodies;
 mod connections;
+mod memory;
 mod requests;
 
 use std::net::SocketAddr;

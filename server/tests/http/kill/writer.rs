@@ -1,36 +1,20 @@
-//! The binary is killed while clients write (R-S11): what it acknowledged is there afterwards with
-//! the ETag that it gave, what it did not is there whole or not at all, and ETags go on from there.
+//! A client that writes entities: alone, under conditions, in transactions.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tablestone::{IfMatch, Version};
-use tempfile::TempDir;
-use tokio::task::JoinSet;
 
-use crate::process::{ACCOUNT, Process, client, tablestone};
-use crate::support::{Answer, Signing, within};
+use super::Random;
+use crate::process::{ACCOUNT, client};
+use crate::support::{Answer, Signing};
 use crate::transactions::{TYPE, change_set, part, parts};
 
-const ROUNDS: u64 = 8;
-const WRITERS: u64 = 6;
 /// Rows of a writer's partition, which are written again and again.
 const ROWS: u64 = 12;
-const COUNTER: &str = "/people(PartitionKey='shared',RowKey='counter')";
-
-/// Numbers that look random (xorshift), the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
+/// An entity that all writers count up.
+pub(super) const COUNTER: &str = "/people(PartitionKey='shared',RowKey='counter')";
 
 fn version(etag: &str) -> Version {
     match etag.parse() {
@@ -84,7 +68,7 @@ impl Change {
 }
 
 /// A client with a partition of its own, and what it knows of it.
-struct Writer {
+pub(super) struct Writer {
     partition: String,
     random: Random,
     step: u64,
@@ -94,13 +78,13 @@ struct Writer {
     /// What was sent and not answered.
     doubtful: Vec<Change>,
     /// Increments of the counter that all share: acknowledged, and not answered.
-    counted: u64,
-    maybe_counted: u64,
-    acknowledged: u64,
+    pub(super) counted: u64,
+    pub(super) maybe_counted: u64,
+    pub(super) acknowledged: u64,
 }
 
 impl Writer {
-    fn new(number: u64) -> Self {
+    pub(super) fn new(number: u64) -> Self {
         Self {
             partition: format!("writer {number}"),
             random: Random(number + 1),
@@ -115,7 +99,7 @@ impl Writer {
     }
 
     /// Writes until the connection breaks.
-    async fn write(mut self, address: SocketAddr) -> Self {
+    pub(super) async fn write(mut self, address: SocketAddr) -> Self {
         let mut client = client(address).await;
         loop {
             self.step += 1;
@@ -219,7 +203,7 @@ impl Writer {
     }
 
     /// Holds what is there against what is known; what was found is known from then on.
-    async fn check(&mut self, client: &mut Signing) {
+    pub(super) async fn check(&mut self, client: &mut Signing) {
         let found = read(client, &self.partition).await;
         let mut changed = self.rows.clone();
         for change in &self.doubtful {
@@ -258,46 +242,4 @@ async fn read(client: &mut Signing, partition: &str) -> BTreeMap<String, Row> {
         (text("RowKey"), Row { step, etag: text("odata.etag") })
     };
     rows.iter().map(row).collect()
-}
-
-async fn check_counter(client: &mut Signing, writers: &mut [Writer]) {
-    let found = client.get(COUNTER).await.json()["Count"].as_u64().expect("a number");
-    let counted: u64 = writers.iter().map(|writer| writer.counted).sum();
-    let maybe: u64 = writers.iter().map(|writer| writer.maybe_counted).sum();
-    assert!((counted..=counted + maybe).contains(&found), "{found}: {counted} and perhaps {maybe}");
-    writers[0].counted += found - counted;
-    writers.iter_mut().for_each(|writer| writer.maybe_counted = 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r_s11_what_was_acknowledged_survives_a_kill() {
-    let directory = TempDir::new().unwrap();
-    // So little memory that it is killed while it writes tables and compacts them, too.
-    let start = || Process::start(tablestone(directory.path(), &["--memory", "4MiB"]));
-    let mut random = Random(11);
-    let mut writers: Vec<_> = (0..WRITERS).map(Writer::new).collect();
-    let mut process = start();
-    let mut address = process.address_after("listens on http://");
-    let mut first = client(address).await;
-    assert_eq!(first.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
-    assert_eq!(first.send("PUT", COUNTER, &[], r#"{"Count":0}"#).await.status, 204);
-    for _ in 0..ROUNDS {
-        let mut writing: JoinSet<_> =
-            writers.drain(..).map(|writer| writer.write(address)).collect();
-        tokio::time::sleep(Duration::from_millis(50 + random.below(350))).await;
-        process.kill();
-        while let Some(writer) = within("a writer to notice", writing.join_next()).await {
-            writers.push(writer.expect("a writer"));
-        }
-        process = start();
-        address = process.address_after("listens on http://");
-        let mut client = client(address).await;
-        for writer in &mut writers {
-            writer.check(&mut client).await;
-        }
-        check_counter(&mut client, &mut writers).await;
-    }
-    let acknowledged: u64 = writers.iter().map(|writer| writer.acknowledged).sum();
-    assert!(acknowledged > ROUNDS * WRITERS, "{acknowledged} writes");
-    println!("{acknowledged} acknowledged writes in {ROUNDS} lives");
 }
