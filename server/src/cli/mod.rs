@@ -53,6 +53,21 @@ use clap::{Parser, Subcommand};
 /// What a command fails with: text for the person who gave it.
 pub type CliError = Box<dyn std::error::Error + Send + Sync>;
 
+/// An error's text, and its causes' where it does not have them.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Tables for Azure Table storage clients, on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "tablestone", version, arg_required_else_help = true)]
@@ -76,7 +91,7 @@ impl Cli {
     /// Does what the command line says.
     ///
     /// # Errors
-    /// [`CliError`], to be shown with its causes.
+    /// [`CliError`], to be shown [with its causes](with_causes).
     pub fn run(self) -> Result<(), CliError> {
         let outcome = match self.command {
             Command::Serve(serve) => serve.run(),

@@ -8,6 +8,7 @@ use super::CliError;
 use super::store::{Local, Store};
 use crate::client::{Client, Endpoint};
 use crate::config::DEVELOPMENT_ACCOUNT;
+use crate::net::read_certificates;
 
 /// The directory of the data if nothing is said, as of `serve`.
 const DATA: &str = "tablestone-data";
@@ -27,6 +28,9 @@ pub(super) struct Place {
     /// A server and its account, as SDKs have it; also AZURE_STORAGE_CONNECTION_STRING
     #[arg(long, value_name = "TEXT")]
     connection_string: Option<String>,
+    /// The certificate to trust, as a PEM file, of a server that made its own
+    #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_CERTIFICATE")]
+    tls_certificate: Option<PathBuf>,
     /// The account whose tables are meant, if nothing else says it
     #[arg(long, value_name = "NAME", default_value = DEVELOPMENT_ACCOUNT)]
     account: String,
@@ -42,7 +46,13 @@ pub(super) enum Purpose {
 impl Place {
     /// Opens it; a server's with up to that many connections.
     pub(super) fn open(&self, purpose: Purpose, connections: usize) -> Result<Store, CliError> {
-        let remote = |endpoint| Ok(Store::Remote(Client::new(endpoint, connections)));
+        let remote = |endpoint| {
+            let certificates = match &self.tls_certificate {
+                Some(path) => read_certificates(path)?,
+                None => Vec::new(),
+            };
+            Ok(Store::Remote(Client::new(endpoint, connections, &certificates)))
+        };
         if let Some(url) = &self.url {
             let key = variable("TABLESTONE_KEY");
             return remote(Endpoint::from_url(url, &self.account, key.as_deref())?);

@@ -4,8 +4,10 @@ use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, Method, Request, StatusCode, header};
+use rustls_pki_types::CertificateDer;
 use serde::Deserialize;
 use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::{Client, ClientError};
 use crate::error::ErrorCode;
@@ -53,8 +55,14 @@ impl Answer {
     }
 }
 
-pub(super) fn agent(connections: usize) -> Agent {
+pub(super) fn agent(connections: usize, certificates: &[CertificateDer<'static>]) -> Agent {
+    let mut tls = TlsConfig::builder();
+    if !certificates.is_empty() {
+        let trusted = certificates.iter().map(|it| Certificate::from_der(it).to_owned());
+        tls = tls.root_certs(RootCerts::new_with_certs(&trusted.collect::<Vec<_>>()));
+    }
     Agent::config_builder()
+        .tls_config(tls.build())
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)

@@ -15,6 +15,7 @@ pub use error::ClientError;
 pub use page::{Page, PageKey};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls_pki_types::CertificateDer;
 use ureq::Agent;
 
 use crate::error::ErrorCode;
@@ -30,7 +31,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// use tablestone_server::client::{Client, Endpoint};
 /// let endpoint = Endpoint::from_connection_string("UseDevelopmentStorage=true")?;
 /// assert_eq!(endpoint.to_string(), "http://127.0.0.1:10002/devstoreaccount1");
-/// let client = Client::new(endpoint, 4);
+/// let client = Client::new(endpoint, 4, &[]);
 /// # Ok::<(), tablestone_server::client::EndpointError>(())
 /// ```
 #[derive(Debug)]
@@ -40,10 +41,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that keeps up to `connections` connections for its next calls.
+    /// A client that keeps up to `connections` connections for its next calls. It trusts these
+    /// certificates, or, if there are none, those of the authorities that browsers trust.
     #[must_use]
-    pub fn new(endpoint: Endpoint, connections: usize) -> Self {
-        Self { agent: exchange::agent(connections), endpoint }
+    pub fn new(
+        endpoint: Endpoint,
+        connections: usize,
+        certificates: &[CertificateDer<'static>],
+    ) -> Self {
+        Self { agent: exchange::agent(connections, certificates), endpoint }
     }
 
     /// Where the tables are.

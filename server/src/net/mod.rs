@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 
 pub use admin::{Admin, Readiness};
 pub use listener::{Listener, Shutdown};
+pub(crate) use tls::read_certificates;
 pub use tls::{Tls, TlsError};
 
 use crate::body::AnswerBody;

@@ -36,6 +36,21 @@ pub enum TlsError {
     Unusable(#[from] rustls::Error),
 }
 
+/// The certificates of a PEM file, of which there is at least one.
+pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let certificates: Vec<_> = certificates.map_err(file("a certificate", path))?;
+    if certificates.is_empty() {
+        return Err(TlsError::NoCertificate { path: path.to_owned() });
+    }
+    Ok(certificates)
+}
+
+fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError + use<> {
+    let path = path.to_owned();
+    move |source| TlsError::File { what, path, source }
+}
+
 /// TLS with a certificate; HTTP/1.1 is all that it offers.
 #[derive(Clone)]
 pub struct Tls {
@@ -48,16 +63,7 @@ impl Tls {
     /// # Errors
     /// [`TlsError`].
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, TlsError> {
-        let file = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| TlsError::File { what, path, source }
-        };
-        let chain: Vec<_> = CertificateDer::pem_file_iter(certificates)
-            .and_then(Iterator::collect)
-            .map_err(file("a certificate", certificates))?;
-        if chain.is_empty() {
-            return Err(TlsError::NoCertificate { path: certificates.to_owned() });
-        }
+        let chain = read_certificates(certificates)?;
         let key = PrivateKeyDer::from_pem_file(key).map_err(file("a private key", key))?;
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)

@@ -1,11 +1,8 @@
 //! An account's tables for who has the database in the same process, and no requests: the command
 //! line, which works on the directory of a server that does not run.
 
-use std::sync::Arc;
-
 use tablestone::{EntityTable, Error};
 
-use super::account::AccountState;
 use super::{TableService, catalog, keys};
 use crate::auth::unknown_account;
 use crate::error::{ErrorCode, ServiceError};
@@ -30,8 +27,7 @@ impl TableService {
         table: &str,
     ) -> Result<(), ServiceError> {
         keys::check_table_name(table)?;
-        let account: &Arc<AccountState> =
-            self.accounts.get(account).ok_or_else(|| unknown_account(account))?;
+        let account = self.accounts.get(account).ok_or_else(|| unknown_account(account))?;
         match self.catalog.create(account, table).await {
             Err(error) if error.code() != ErrorCode::TableAlreadyExists => Err(error),
             _ => Ok(()),

@@ -1,6 +1,10 @@
 //! What goes wrong is said where it is, with what was expected; exit codes are 1, or 2 for a wrong
 //! command line.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
 use crate::support::{Server, Shell, finish, on_each_place};
 
 #[test]
@@ -145,4 +149,54 @@ fn a_wrong_command_line_is_exit_code_2() {
             "{help}"
         );
     }
+}
+
+/// A server with a certificate of its own is trusted when its certificate is given.
+#[test]
+fn a_certificate_must_be_trusted() {
+    let shell = Shell::new();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let (certificate, key) = (data.join("localhost.pem"), data.join("localhost.key"));
+    let certificate = certificate.to_str().unwrap();
+    let tls = ["--tls-certificate", certificate, "--tls-key", key.to_str().unwrap()];
+    let server = Server::with(&shell, "data", &tls);
+    assert!(server.url.starts_with("https://"), "{}", server.url);
+    let tables = ["tables", "--json", "--url", &server.url];
+    assert_eq!(shell.out(&[&tables[..], &["--tls-certificate", certificate]].concat()), "");
+    let unknown = shell.run(&tables).failure(1);
+    assert!(unknown.contains("certificate"), "{unknown}");
+    let none = shell.run(&[&tables[..], &["--tls-certificate", "none.pem"]].concat()).failure(1);
+    assert!(none.starts_with("error: cannot read a certificate from \"none.pem\""), "{none}");
+}
+
+/// A server that creates tables, and hangs up when it is given entities.
+fn hangs_up() -> String {
+    fn answer(mut stream: TcpStream) {
+        let mut read = [0; 64 << 10];
+        while let Ok(bytes @ 1..) = stream.read(&mut read) {
+            let request = String::from_utf8_lossy(&read[..bytes]).into_owned();
+            if request.contains("/$batch HTTP") {
+                return;
+            }
+            if request.contains("\"TableName\"") {
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            }
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // The thread ends with the test's process.
+    std::thread::spawn(move || listener.incoming().flatten().for_each(answer));
+    format!("http://{address}")
+}
+
+#[test]
+fn what_a_broken_connection_leaves_open_is_said() {
+    let shell = Shell::new();
+    let lines = (0..3).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n"));
+    shell.write("three.jsonl", &lines.collect::<String>());
+    let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &hangs_up()]);
+    let failure = failure.failure(1);
+    assert!(failure.starts_with("error: no server answers at http://127.0.0.1:"), "{failure}");
+    assert!(failure.ends_with("\n0 entities were written, and maybe 3 more\n"), "{failure}");
 }

@@ -43,6 +43,19 @@ b             1       名前                         70.5
     });
 }
 
+/// What addresses give a meaning to is text in a filter.
+#[test]
+fn filters_have_any_text() {
+    let odd = "a&b=c+d%20#?/ 'ä';";
+    on_each_place(|shell, run| {
+        let line = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"A\":\"{odd}\"}}\n");
+        shell.write("odd.jsonl", &(line.clone() + "{\"PartitionKey\":\"p\",\"RowKey\":\"2\"}"));
+        run("import odd.jsonl --table odd", &[]).out();
+        let filter = format!("A eq '{}'", odd.replace('\'', "''"));
+        assert_eq!(run("query odd --json --filter", &[&filter]).out(), line);
+    });
+}
+
 #[test]
 fn a_plan_is_explained() {
     let shell = Shell::new();

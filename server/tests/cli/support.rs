@@ -117,8 +117,12 @@ pub(crate) struct Server {
 impl Server {
     /// Serves a directory of the shell's.
     pub(crate) fn start(shell: &Shell, data: &str) -> Self {
+        Self::with(shell, data, &[])
+    }
+
+    pub(crate) fn with(shell: &Shell, data: &str, more: &[&str]) -> Self {
         let serve = ["serve", "--durability", "os", "--listen", "127.0.0.1:0", "--data", data];
-        let mut child = shell.command(&serve).spawn().unwrap();
+        let mut child = shell.command(&[&serve, more].concat()).spawn().unwrap();
         let watched = Watched::new(&child);
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();

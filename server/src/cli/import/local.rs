@@ -3,7 +3,7 @@
 
 use tablestone::{EntityBatch, EntityTable, Error};
 
-use super::{CliError, Group, Mode, Sink, Stopped};
+use super::{CliError, Count, Group, Mode, Sink, Stopped};
 use crate::cli::input::Input;
 use crate::cli::store::Local;
 
@@ -11,31 +11,37 @@ use crate::cli::store::Local;
 pub(super) fn replace(local: &Local, table: &str, input: &mut Input) -> Result<u64, Stopped> {
     let table = open(local, table)?;
     let mut fault = None;
-    let entities = input.map_while(|line| match line {
+    let entities = input.by_ref().map_while(|line| match line {
         Ok(line) => Some(line.entity),
         Err(error) => {
             fault = Some(error);
             None
         }
     });
-    let report = table.import(entities);
-    let report = report.map_err(|error| Stopped { reason: error.into(), written: None })?;
-    sync(local)?;
+    let written = match table.import(entities) {
+        Ok(report) => report.rows,
+        Err(error) => return Err(broken(error, input.read())),
+    };
+    sync(local, written)?;
     match fault {
-        Some(reason) => Err(Stopped { reason, written: Some(report.rows) }),
-        None => Ok(report.rows),
+        Some(reason) => Err(Stopped { reason, count: Count { written, unknown: 0 } }),
+        None => Ok(written),
     }
 }
 
-/// Makes what was written survive whatever comes.
-pub(super) fn sync(local: &Local) -> Result<(), Stopped> {
-    let synced = local.database().sync();
-    synced.map_err(|error| Stopped { reason: error.into(), written: None })
+/// Makes what was written survive whatever comes: so many entities.
+pub(super) fn sync(local: &Local, entities: u64) -> Result<(), Stopped> {
+    local.database().sync().map_err(|error| broken(error, entities))
+}
+
+/// The database failed, which was given so many entities.
+fn broken(error: Error, entities: u64) -> Stopped {
+    Stopped { reason: error.into(), count: Count { written: 0, unknown: entities } }
 }
 
 fn open(local: &Local, table: &str) -> Result<EntityTable, Stopped> {
-    let missing = || Error::TableNotFound(table.into());
-    local.table(table).ok_or_else(|| Stopped { reason: missing().into(), written: Some(0) })
+    let missing = || broken(Error::TableNotFound(table.into()), 0);
+    local.table(table).ok_or_else(missing)
 }
 
 /// Writes each group as a transaction.
@@ -83,8 +89,8 @@ impl Sink for Commits {
         Ok(())
     }
 
-    fn written(&self) -> u64 {
-        self.written
+    fn count(&self) -> Count {
+        Count { written: self.written, unknown: 0 }
     }
 }
 

@@ -11,13 +11,13 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 
 use self::groups::{Group, Groups};
-use super::CliError;
 use super::ask::table_name;
 use super::export::Format;
 use super::input::{ColumnType, Input, Line, Mapping};
 use super::output::Output;
 use super::place::{Place, Purpose};
 use super::store::Store;
+use super::{CliError, with_causes};
 use crate::client::Write as Mode;
 
 /// Writes entities of a file into a table, which is created if it is not there
@@ -68,8 +68,16 @@ enum IfThere {
 /// Why an import stopped.
 struct Stopped {
     reason: CliError,
-    /// How many entities were written; none if nobody can know.
-    written: Option<u64>,
+    count: Count,
+}
+
+/// How many entities were written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    /// So many in any case.
+    written: u64,
+    /// Of so many more nobody knows: what they were given to broke.
+    unknown: u64,
 }
 
 /// Where groups of entities are written.
@@ -81,7 +89,7 @@ trait Sink {
     fn settle(&mut self) -> Result<(), CliError>;
 
     /// How many entities were written, once nothing is under way.
-    fn written(&self) -> u64;
+    fn count(&self) -> Count;
 }
 
 impl Import {
@@ -120,12 +128,12 @@ impl From<IfThere> for Mode {
 
 impl Stopped {
     fn told(self) -> CliError {
-        let Self { reason, written } = self;
-        match written {
-            Some(1) => format!("{reason}\n1 entity was written").into(),
-            Some(written) => format!("{reason}\n{written} entities were written").into(),
-            None => format!("{reason}\nsome entities may have been written").into(),
-        }
+        let Self { reason, count: Count { written, unknown } } = self;
+        let reason = with_causes(&*reason);
+        let entities =
+            if written == 1 { "1 entity was".into() } else { format!("{written} entities were") };
+        let more = if unknown == 0 { String::new() } else { format!(", and maybe {unknown} more") };
+        format!("{reason}\n{entities} written{more}").into()
     }
 }
 
@@ -143,7 +151,7 @@ fn write(
         Store::Local(local) => {
             let commits = local::Commits::new(local, table, mode, source)?;
             let outcome = feed(input, commits);
-            local::sync(local)?;
+            local::sync(local, input.read())?;
             outcome
         }
         Store::Remote(client) => std::thread::scope(|scope| {
@@ -166,10 +174,10 @@ fn feed(input: &mut Input, mut sink: impl Sink) -> Result<u64, Stopped> {
     let outcome = write_all(input, &mut sink, &mut fault);
     // What is under way is waited for in any case, to be counted.
     let outcome = outcome.and(sink.settle());
-    let written = sink.written();
+    let count = sink.count();
     match outcome.err().or(fault) {
-        Some(reason) => Err(Stopped { reason, written: Some(written) }),
-        None => Ok(written),
+        Some(reason) => Err(Stopped { reason, count }),
+        None => Ok(count.written),
     }
 }
 

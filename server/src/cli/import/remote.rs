@@ -6,7 +6,7 @@ use std::thread::Scope;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{CliError, Group, Mode, Sink};
+use super::{CliError, Count, Group, Mode, Sink};
 use crate::client::{Client, ClientError};
 
 /// Threads that write groups, each over a connection. They end when the pool is dropped.
@@ -27,7 +27,7 @@ struct State {
     groups: VecDeque<Group>,
     /// Groups that are being written.
     under_way: usize,
-    written: u64,
+    count: Count,
     /// The first failure, after which nothing more is written.
     failed: Option<CliError>,
     ended: bool,
@@ -74,8 +74,8 @@ impl Sink for Pool {
         state.failed.take().map_or(Ok(()), Err)
     }
 
-    fn written(&self) -> u64 {
-        self.shared.state.lock().written
+    fn count(&self) -> Count {
+        self.shared.state.lock().count
     }
 }
 
@@ -105,8 +105,11 @@ impl Work<'_> {
                 self.client.write(self.table, self.mode, entities, |more| written += more);
             let mut state = shared.state.lock();
             state.under_way -= 1;
-            state.written += written as u64;
+            state.count.written += written as u64;
             if let Err(error) = outcome {
+                if !matches!(error, ClientError::Refused { .. }) {
+                    state.count.unknown += (group.len() - written) as u64;
+                }
                 state.failed.get_or_insert_with(|| self.place(error, &group));
             }
             shared.changed.notify_all();

@@ -85,7 +85,9 @@ impl Columns {
             });
         }
         match types.first() {
-            Some(ColumnType { name, .. }) => Err(no_column(header, name, "--types")),
+            Some(ColumnType { name, .. }) => {
+                Err(no_column(header, name, "--types, for columns that are no keys"))
+            }
             None => Ok(Self { partition_key, row_key, properties }),
         }
     }
@@ -244,7 +246,7 @@ mod tests {
         let error = read("PartitionKey,RowKey\n", Mapping { types, ..Mapping::default() });
         assert_eq!(
             error.unwrap_err(),
-            "line 1: expected a column b (--types), found PartitionKey, RowKey"
+            "line 1: expected a column b (--types, for columns that are no keys), found PartitionKey, RowKey"
         );
     }
 }

@@ -110,7 +110,12 @@ impl Input {
         &self.name
     }
 
-    fn show_progress(&mut self) {
+    /// How many entities it gave.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+
+    fn count(&mut self) {
         self.read += 1;
         if self.read.is_multiple_of(REFRESH) {
             let rate = self.read as f64 / self.began.elapsed().as_secs_f64();
@@ -124,8 +129,11 @@ impl Iterator for Input {
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = self.lines.next()?.and_then(checked);
-        self.show_progress();
-        Some(line.map_err(|fault| format!("{}, {fault}", self.name).into()))
+        let line = line.map_err(|fault| format!("{}, {fault}", self.name).into());
+        if line.is_ok() {
+            self.count();
+        }
+        Some(line)
     }
 }
 
