@@ -22,7 +22,7 @@ const RESERVED_BYTES: usize = 64 << 10;
 pub(crate) type HookResult<T> = Result<T, Box<Error>>;
 
 type Predicate<'p> = dyn FnMut(RowRef<'_>) -> HookResult<bool> + 'p;
-type Projection<'p> = dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + 'p;
+pub(crate) type Projection<'p> = dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + 'p;
 
 /// What the caller decides about stored bytes before they are copied. An error ends the page.
 #[derive(Default)]

@@ -216,6 +216,19 @@ impl Query {
 
     /// A page of these ranges instead of the query's own, with `left` entities wanted in all.
     pub(super) fn read_ranges(&mut self, ranges: &[ScanRange], left: Option<u64>) -> Result<Page> {
+        let mut projection = self.projection.take();
+        let page = self.project_ranges(ranges, left, projection.as_deref_mut().map(|it| it as _));
+        self.projection = projection;
+        page
+    }
+
+    /// As [`read_ranges`](Self::read_ranges), with this projection instead of the query's own.
+    pub(super) fn project_ranges<'p>(
+        &'p mut self,
+        ranges: &[ScanRange],
+        left: Option<u64>,
+        projection: Option<&'p mut read::Projection<'p>>,
+    ) -> Result<Page> {
         let clock = self.view.inner().pipeline().clock();
         let time_is_up = |time| clock.monotonic().checked_add(time);
         let mut limits =
@@ -235,7 +248,7 @@ impl Query {
         };
         let hooks = ScanHooks {
             predicate: self.filter.as_mut().map(|filter| &mut **filter as _),
-            projection: self.projection.as_mut().map(|projection| &mut **projection as _),
+            projection,
         };
         let (view, at) = self.view.read_point()?;
         let data = match limits.entities {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tablestone::{Continuation, Entity, Precondition, StopReason};
+use tablestone::{Continuation, Entity, EntityRef, Error, Precondition, StopReason};
 
 use super::support::{Depth, TestDb};
 use super::{entities, page_keys};
@@ -33,6 +33,33 @@ fn r_e12_a_page_goes_on_at_the_next_match_and_the_last_has_no_continuation() {
         let exact = some().limit(5).page().unwrap();
         assert_eq!((exact.len(), exact.continuation()), (5, None));
     }
+}
+
+/// A visited page is that which would have been copied: the same entities, whole, and the same end.
+#[test]
+fn r_e12_a_visited_page_is_the_page() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = filled(&db);
+        depth.settle(&db);
+        let some = || t.query().filter("N ge 50 and N lt 250".parse().unwrap()).limit(120);
+        let expected = some().page().unwrap();
+        let mut visited = Vec::new();
+        let visit = |entity: EntityRef<'_>| {
+            visited.push(entity.to_entity()?);
+            Ok(())
+        };
+        let page = some().select(["Other"]).visit(visit).unwrap();
+        assert_eq!(visited, expected.to_entities().unwrap());
+        assert_eq!((page.len(), page.examined()), (120, expected.examined()));
+        assert_eq!(page.continuation(), expected.continuation());
+        assert!(page.iter().all(|row| row.value.is_empty()));
+    }
+    // What is no entity is not lent.
+    let db = TestDb::new();
+    entities(&db).as_bytes().insert("p", "r", [0xFF]).wait().unwrap();
+    let met = entities(&db).query().visit(|_| panic!("it is no entity"));
+    assert!(matches!(met, Err(Error::NotAnEntity(_))), "{met:?}");
 }
 
 /// A page that is full stops looking for the next match where its work is over.

@@ -120,10 +120,12 @@ impl<'a> EncodedRow<'a> {
     }
 
     /// The name in a slot.
+    #[inline]
     pub(crate) fn name(&self, slot: Slot) -> Result<&'a str, RowError> {
-        let bytes = self.name_bytes(slot)?;
-        let (start, _) = bounds(self.name_ends, self.wide, slot).unwrap_or_default();
-        utf8(bytes, "a property's name", self.names_at() + start)
+        utf8(self.name_bytes(slot)?, "a property's name", || {
+            let (start, _) = bounds(self.name_ends, self.wide, slot).unwrap_or_default();
+            self.names_at() + start
+        })
     }
 
     /// The value in a slot.
@@ -141,8 +143,9 @@ impl<'a> EncodedRow<'a> {
         })
     }
 
+    #[inline]
     fn text(&self, slot: Slot, bytes: &'a [u8]) -> Result<&'a str, RowError> {
-        utf8(bytes, "a String", self.value_at(slot))
+        utf8(bytes, "a String", || self.value_at(slot))
     }
 
     /// The value in a slot, its text unchecked.
@@ -253,9 +256,15 @@ fn array<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
     value.try_into().ok()
 }
 
-fn utf8<'a>(bytes: &'a [u8], what: &'static str, at: usize) -> Result<&'a str, RowError> {
+/// The text that bytes are; `at` says where they are in the row.
+#[inline]
+fn utf8<'a>(
+    bytes: &'a [u8],
+    what: &'static str,
+    at: impl FnOnce() -> usize,
+) -> Result<&'a str, RowError> {
     std::str::from_utf8(bytes)
-        .map_err(|error| RowError::NotUtf8 { what, offset: at + error.valid_up_to() })
+        .map_err(|error| RowError::NotUtf8 { what, offset: at() + error.valid_up_to() })
 }
 
 #[cold]

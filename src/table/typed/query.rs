@@ -10,15 +10,16 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::page::EntityPage;
+use super::page::{EntityPage, entity};
 use super::stream::EntityStream;
 use super::view::{EntityView, not_an_entity};
 use crate::entity::codec::{EncodedRow, Projection};
 use crate::entity::filter::{CompiledFilter, KeyBox, StoredRow};
-use crate::entity::{Entity, Explain, Filter, RowError};
+use crate::entity::{Entity, EntityRef, Explain, Filter, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
 use crate::table::continuation::Continuation;
+use crate::table::page::Page;
 use crate::table::query::Query;
 use crate::table::view::Bounds;
 
@@ -173,6 +174,42 @@ impl EntityQuery {
     /// a row that is none, [`Error::Corruption`], [`Error::Io`].
     pub fn page(mut self) -> Result<EntityPage> {
         self.read_page()
+    }
+
+    /// One page whose entities are lent to `each` where they are stored, in order, and not copied:
+    /// the page that is returned has their keys and versions, and no values. All properties are
+    /// lent, whatever is [selected](Self::select).
+    ///
+    /// ```
+    /// # use tablestone::{Database, Entity, Options};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let stock = database.create_table("stock").wait()?.entities();
+    /// stock.insert(&Entity::new("chairs", "ash").with("Count", 5)).wait()?;
+    /// stock.insert(&Entity::new("chairs", "oak").with("Count", 12)).wait()?;
+    /// let mut sum = 0;
+    /// let page = stock.query().visit(|entity| {
+    ///     sum += entity.get_as::<i32>("Count")?.unwrap_or(0);
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!((sum, page.len(), page.continuation()), (17, 2, None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`page`](Self::page); a [`RowError`] of `each` is [`Error::NotAnEntity`].
+    pub fn visit(
+        mut self,
+        mut each: impl FnMut(EntityRef<'_>) -> Result<(), RowError>,
+    ) -> Result<Page> {
+        let ranges = self.plan();
+        let broken = self.broken_row();
+        let mut lend = |row: RowRef<'_>, _: &mut Vec<u8>| {
+            entity(row).and_then(&mut each).map_err(|source| broken(row, source))
+        };
+        self.query.project_ranges(&ranges, self.top, Some(&mut lend))
     }
 
     /// All pages, one after the other, each at a version of its own unless the query is of a
