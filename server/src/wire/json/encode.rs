@@ -109,9 +109,9 @@ impl<'a> EntityPrinter<'a> {
         }
         match self.select.names() {
             None => {
-                self.push_system(out, "PartitionKey", entity, timestamp);
-                self.push_system(out, "RowKey", entity, timestamp);
-                self.push_system(out, "Timestamp", entity, timestamp);
+                push_key(out, b"\"PartitionKey\":", entity.partition_key());
+                push_key(out, b"\"RowKey\":", entity.row_key());
+                self.push_timestamp(out, timestamp);
                 entity.each(|name, value| self.push_property(out, name, value))?;
             }
             Some(names) => self.push_selected(out, names, entity, timestamp)?,
@@ -196,25 +196,21 @@ impl<'a> EntityPrinter<'a> {
         timestamp: &str,
     ) -> bool {
         match name {
-            "PartitionKey" => {
-                out.extend_from_slice(b"\"PartitionKey\":");
-                push_string(out, entity.partition_key());
-            }
-            "RowKey" => {
-                out.extend_from_slice(b"\"RowKey\":");
-                push_string(out, entity.row_key());
-            }
-            "Timestamp" => {
-                if self.metadata == Metadata::Full {
-                    out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
-                }
-                out.extend_from_slice(b"\"Timestamp\":");
-                push_plain(out, timestamp);
-            }
+            "PartitionKey" => push_key(out, b"\"PartitionKey\":", entity.partition_key()),
+            "RowKey" => push_key(out, b"\"RowKey\":", entity.row_key()),
+            "Timestamp" => self.push_timestamp(out, timestamp),
             _ => return false,
         }
-        out.push(b',');
         true
+    }
+
+    fn push_timestamp(&self, out: &mut Vec<u8>, timestamp: &str) {
+        if self.metadata == Metadata::Full {
+            out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
+        }
+        out.extend_from_slice(b"\"Timestamp\":\"");
+        push_bytes(out, timestamp);
+        out.extend_from_slice(b"\",");
     }
 
     #[inline]
@@ -235,6 +231,13 @@ fn close(out: &mut Vec<u8>) {
         Some(last) if *last == b',' => *last = b'}',
         _ => out.push(b'}'),
     }
+}
+
+/// A member with a key; `name` with what is around it.
+fn push_key(out: &mut Vec<u8>, name: &[u8], key: &str) {
+    out.extend_from_slice(name);
+    push_string(out, key);
+    out.push(b',');
 }
 
 /// Whether the form in JSON tells the type.
@@ -294,8 +297,9 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 /// An ETag is its entity's Timestamp with the colons escaped.
 fn push_etag(out: &mut Vec<u8>, timestamp: &str) {
     out.extend_from_slice(b"\"odata.etag\":\"W/\\\"datetime'");
-    for (at, part) in timestamp.split(':').enumerate() {
-        out.extend_from_slice(if at == 0 { b"" } else { b"%3A" });
+    let (hour, rest) = timestamp.split_once(':').unwrap_or((timestamp, ""));
+    let (minute, second) = rest.split_once(':').unwrap_or((rest, ""));
+    for part in [hour, "%3A", minute, "%3A", second] {
         push_bytes(out, part);
     }
     out.extend_from_slice(b"'\\\"\",");

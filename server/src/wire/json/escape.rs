@@ -18,8 +18,29 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         }
         at += LANE;
     }
-    let rest = bytes.get(at..).unwrap_or_default();
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    // Most names and many values are no longer than this.
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        if any_special(u64::from_le_bytes(*word)) {
+            break;
+        }
+        at += word.len();
+        rest = tail;
+    }
     at + rest.iter().position(|&byte| special(byte)).unwrap_or(rest.len())
+}
+
+/// Whether any of eight bytes is [`special`], all looked at together: subtracting from a byte that is
+/// smaller borrows from its highest bit.
+const fn any_special(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    const fn below(word: u64, limit: u64) -> u64 {
+        word.wrapping_sub(limit * ONES) & !word & HIGH
+    }
+    let quote = word ^ (b'"' as u64 * ONES);
+    let backslash = word ^ (b'\\' as u64 * ONES);
+    below(word, 0x20) | below(quote, 1) | below(backslash, 1) != 0
 }
 
 /// Adds a string with its quotes.
@@ -53,4 +74,26 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
         }
     };
     out.extend_from_slice(&[b'\\', letter]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wherever the first byte is that must be escaped, and whatever is around it, it is found.
+    #[test]
+    fn the_plain_prefix_ends_at_the_first_special_byte() {
+        for length in 0..40 {
+            for at in 0..length {
+                for byte in 0..=255u8 {
+                    let mut bytes = vec![0x7f, 0x80, 0xff, b'!', b'#', b'[', b']', b' '].repeat(5);
+                    bytes.truncate(length);
+                    assert_eq!(plain_prefix(&bytes), length);
+                    bytes[at] = byte;
+                    let expected = if special(byte) { at } else { length };
+                    assert_eq!(plain_prefix(&bytes), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
 }
