@@ -93,9 +93,17 @@ impl Answer {
         }
     }
 
+    /// The answer with a header more, if it has a value.
+    pub(super) fn with_some(self, name: HeaderName, value: Option<HeaderValue>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
     /// The answer with an entity's ETag.
     pub(super) fn with_etag(self, version: Version) -> Self {
-        self.with_text(header::ETAG, &ETag(version).to_string())
+        self.with_some(header::ETAG, etag(version))
     }
 
     /// The answer with the headers that all have.
@@ -109,4 +117,9 @@ impl Answer {
         }
         response
     }
+}
+
+/// An entity's ETag as a header's value, as which nothing in it is out of place.
+pub(super) fn etag(version: Version) -> Option<HeaderValue> {
+    HeaderValue::try_from(ETag(version).to_string()).ok()
 }

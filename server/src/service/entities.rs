@@ -1,25 +1,20 @@
 //! Operations on single entities.
 
 use http::StatusCode;
-use tablestone::{DateTime, EntityRef, RowError, Version};
 
 use super::answer::{Answer, Shape};
 use super::call::Call;
-use super::write::{Echo, Write};
-use super::{failure, keys};
-use crate::address::Parameter;
+use super::keys;
+use super::print::Print;
+use super::reads::Reads;
+use super::write::{Done, Echo, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{BodyFormat, Preference, Verb, if_match, request_format};
-use crate::wire::atom::AtomPrinter;
-use crate::wire::json::EntityPrinter;
-use crate::wire::{Context, Select};
-
-/// Room for an entity of usual size.
-const BODY_BYTES: usize = 1024;
+use crate::headers::{Preference, Verb, if_match, request_format};
 
 /// The answer to Query Entities for one entity.
-pub(super) fn get(
+pub(super) async fn get(
+    reads: &Reads,
     call: &Call<'_>,
     table: &str,
     partition_key: &str,
@@ -28,26 +23,15 @@ pub(super) fn get(
     call.allow(Operation::QueryEntities, Some(table))?;
     keys::check(partition_key, row_key)?;
     call.grant.allow_entity(partition_key, row_key)?;
-    let format = call.format()?;
-    let table = call.table(table)?;
-    let base = call.base();
-    let context = Context { base: &base, account: call.account.name(), table: &table.name };
-    let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default())?;
-    let print = |entity: EntityRef<'_>| -> Result<(Version, Vec<u8>), RowError> {
-        let mut body = Vec::with_capacity(BODY_BYTES);
-        match format {
-            BodyFormat::Json(metadata) => {
-                EntityPrinter::new(context, metadata, &select).single(&mut body, &entity)?;
-            }
-            BodyFormat::Atom => {
-                let updated = DateTime::from(entity.version());
-                AtomPrinter::new(context, updated, &select).single(&mut body, &entity)?;
-            }
+    let print = Print::new(call, table)?;
+    let format = print.format;
+    let found = match reads.at_once(|| print.entity(partition_key, row_key)) {
+        Some(found) => found?,
+        None => {
+            let keys = (partition_key.to_owned(), row_key.to_owned());
+            reads.handed_over(move || print.entity(&keys.0, &keys.1)).await?
         }
-        Ok((entity.version(), body))
     };
-    let found = table.entities.read(partition_key, row_key, print);
-    let found = found.map_err(|error| failure::of(&error))?;
     let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
     Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body.into()).with_etag(version))
 }
@@ -65,5 +49,5 @@ pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, Servic
     };
     let table = call.table(table)?;
     let version = write.run(&table).await?;
-    write.answer(call, &table, echo, version)
+    write.answer(&Done::new(call, &table, version), echo)
 }

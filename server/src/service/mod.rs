@@ -12,8 +12,10 @@ mod direct;
 mod entities;
 mod failure;
 mod keys;
+mod print;
 mod properties;
 mod query;
+mod reads;
 mod tables;
 mod transaction;
 mod write;
@@ -27,12 +29,12 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
-use tokio::sync::Semaphore;
 
 use self::account::Accounts;
 use self::answer::Answer;
 use self::call::Call;
 use self::catalog::Catalog;
+use self::reads::Reads;
 use crate::address::{Address, Parameter, QueryString, Resource};
 use crate::auth::{Account, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, Share};
@@ -45,9 +47,6 @@ use crate::telemetry::{Action, Finished, Telemetry};
 pub use self::catalog::OpenError;
 pub(crate) use self::keys::{check as check_keys, check_table_name};
 
-/// Reads at once that may wait for a disk, for each core.
-const READERS_PER_CORE: usize = 4;
-
 /// The service: accounts, their tables, and a database under them.
 ///
 /// It needs no network: [`handle`](Self::handle) takes a request and gives the answer.
@@ -57,8 +56,7 @@ pub struct TableService {
     limits: Limits,
     budget: BodyBudget,
     telemetry: Telemetry,
-    /// Places for reads that may wait for a disk.
-    readers: Arc<Semaphore>,
+    reads: Reads,
 }
 
 impl TableService {
@@ -74,9 +72,8 @@ impl TableService {
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
         let budget = BodyBudget::new(limits.body_memory);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let readers = Arc::new(Semaphore::new(READERS_PER_CORE * cores));
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, readers })
+        let reads = Reads::new(catalog.database().clone());
+        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, reads })
     }
 
     /// The database.
@@ -227,7 +224,7 @@ impl TableService {
             }
             (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
                 *action = Action::GetEntity;
-                entities::get(call, table, partition_key, row_key)
+                entities::get(&self.reads, call, table, partition_key, row_key).await
             }
             (Resource::Batch, Verb::Post, _) => {
                 *action = Action::EntityGroupTransaction;

@@ -1,28 +1,30 @@
-//! Query Entities and Query Tables: a page at a time, read and printed on a thread that may wait for
-//! a disk.
-
-use std::sync::Arc;
+//! Query Entities and Query Tables, a page at a time.
 
 use http::{HeaderName, StatusCode};
-use tablestone::{Continuation, DateTime, EntityPage, EntityQuery, EntityRef, Filter, RowError};
+use tablestone::{Continuation, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
 
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::catalog::{self, TableState};
+use super::print::{Print, PrintedPage, now};
+use super::reads::QUICK;
 use super::{TableService, failure};
 use crate::address::Parameter;
 use crate::auth::{KeyRange, Operation};
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, names};
-use crate::wire::atom::{self, AtomPrinter};
-use crate::wire::json::{self, EntityPrinter};
-use crate::wire::{Context, Select, continuation};
+use crate::wire::{Context, atom, continuation, json};
 
 /// Most items of a page, and how many it has unless less are asked for.
 const PAGE_ITEMS: usize = 1_000;
-/// Room for a small page.
-const BODY_BYTES: usize = 4 << 10;
+/// Entries that a query looks at when it is tried at once, and stored bytes of what it finds: about
+/// what handing it over costs.
+const SHORT: u64 = 128;
+const SHORT_STORED: usize = 64 << 10;
+/// Room for a page's body, if the page is short and if it is long.
+const SHORT_BYTES: usize = 16 << 10;
+const LONG_BYTES: usize = 256 << 10;
 
 impl TableService {
     /// Query Entities.
@@ -32,27 +34,31 @@ impl TableService {
         table: &str,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
-        let format = call.format()?;
-        let table = call.table(table)?;
-        let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default())?;
+        let print = Print::new(call, table)?;
         let top = top(call)?;
-        let query = self.entity_query(call, &table, &select, top)?;
-        let (base, account) = (call.base(), call.account.clone());
-        let read = move || {
-            let context = Context { base: &base, account: account.name(), table: &table.name };
-            let page = match top {
-                Some(0) => None,
-                _ => Some(query.page().map_err(|error| failure::of(&error))?),
-            };
-            let body = print(format, context, &select, page.as_ref())
-                .map_err(|error| ErrorCode::InternalError.because(error))?;
-            Ok((body, page.and_then(|page| page.continuation().cloned())))
+        let query = || -> Result<Option<EntityQuery>, ServiceError> {
+            // What nothing is wanted of is not asked.
+            let query = self.entity_query(call, &print.table, top)?;
+            Ok((top != Some(0)).then_some(query))
         };
-        let (body, next) = self.read(read).await?;
-        let share = self.budget.take(body.len())?;
-        let body = AnswerBody::sharing(body.into(), share);
+        let format = print.format;
+        let at_once = || print.page(query()?.map(short), SHORT_BYTES);
+        let tried = if may_be_short(call, top) { self.reads.at_once(at_once) } else { None };
+        let page = match tried.transpose()? {
+            Some(page) if is_whole(page.stop) => page,
+            _ => {
+                let query = query()?;
+                self.reads.handed_over(move || print.page(query, LONG_BYTES)).await?
+            }
+        };
+        self.page(format, page)
+    }
+
+    fn page(&self, format: BodyFormat, page: PrintedPage) -> Result<Answer, ServiceError> {
+        let share = self.budget.take(page.body.len())?;
+        let body = AnswerBody::sharing(page.body.into(), share);
         let mut answer = Answer::formatted(StatusCode::OK, format, Shape::List, body);
-        if let Some(next) = next {
+        if let Some(next) = page.next {
             answer = with_key(answer, names::NEXT_PARTITION_KEY, next.partition_key());
             answer = with_key(answer, names::NEXT_ROW_KEY, next.row_key());
         }
@@ -64,7 +70,6 @@ impl TableService {
         &self,
         call: &Call<'_>,
         table: &TableState,
-        select: &Select,
         top: Option<usize>,
     ) -> Result<EntityQuery, ServiceError> {
         let mut query = table.entities.query().time_limit(self.limits.query_time);
@@ -73,9 +78,6 @@ impl TableService {
         }
         if let Some(range) = call.grant.range() {
             query = query.filter(within(range));
-        }
-        if let Some(names) = select.names() {
-            query = query.select(names);
         }
         if let Some(top) = top {
             query = query.limit(top);
@@ -121,30 +123,30 @@ impl TableService {
             };
             Ok((body, page.and_then(|page| page.continuation().cloned())))
         };
-        let (body, next) = self.read(read).await?;
+        let (body, next) = self.reads.handed_over(read).await?;
         let answer = Answer::formatted(StatusCode::OK, format, Shape::List, body.into());
         Ok(match next.as_ref().and_then(catalog::next_table) {
             Some(next) => with_key(answer, names::NEXT_TABLE_NAME, next),
             None => answer,
         })
     }
+}
 
-    /// Runs what may wait for a disk on a thread that may.
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
-    ) -> Result<T, ServiceError> {
-        let place = Arc::clone(&self.readers).acquire_owned().await;
-        let place = place.map_err(|_| ErrorCode::ServerBusy)?;
-        let read = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            read()
-        });
-        read.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a query broke off");
-            Err(ErrorCode::InternalError.error())
-        })
-    }
+/// Whether a query may be over soon: it wants few entities, or not of all.
+fn may_be_short(call: &Call<'_>, top: Option<usize>) -> bool {
+    top.is_some_and(|top| top as u64 <= SHORT)
+        || call.query.given(Parameter::Filter).is_some()
+        || call.grant.range().is_some()
+}
+
+/// The query, ending early if it is not over soon.
+fn short(query: EntityQuery) -> EntityQuery {
+    query.examine_at_most(SHORT).byte_limit(SHORT_STORED).time_limit(QUICK)
+}
+
+/// Whether a short page is all that the query would have given.
+fn is_whole(stop: StopReason) -> bool {
+    !matches!(stop, StopReason::Examined | StopReason::Bytes | StopReason::Deadline)
 }
 
 /// The items that a page may have; `None` if that is not said.
@@ -189,36 +191,6 @@ fn within(range: &KeyRange) -> Filter {
     start.into_iter().chain(end).reduce(Filter::and).unwrap_or_default()
 }
 
-/// A page of entities as a body; without a page, as one of none.
-fn print(
-    format: BodyFormat,
-    context: Context<'_>,
-    select: &Select,
-    page: Option<&EntityPage>,
-) -> Result<Vec<u8>, RowError> {
-    let mut body = Vec::with_capacity(BODY_BYTES);
-    let entities = page.into_iter().flat_map(EntityPage::iter);
-    match format {
-        BodyFormat::Json(metadata) => {
-            let printer = EntityPrinter::new(context, metadata, select);
-            printer.begin_page(&mut body);
-            for entity in entities {
-                printer.page_entity(&mut body, &entity)?;
-            }
-            printer.end_page(&mut body);
-        }
-        BodyFormat::Atom => {
-            let printer = AtomPrinter::new(context, now(), select);
-            printer.begin_feed(&mut body);
-            for entity in entities {
-                printer.feed_entity(&mut body, &entity)?;
-            }
-            printer.end_feed(&mut body);
-        }
-    }
-    Ok(body)
-}
-
 fn table_name<'a>(row: &EntityRef<'a>) -> Option<&'a str> {
     row.get_as(catalog::NAME).ok().flatten()
 }
@@ -226,10 +198,6 @@ fn table_name<'a>(row: &EntityRef<'a>) -> Option<&'a str> {
 /// The answer with a continuation's key, in a form that is never empty.
 fn with_key(answer: Answer, name: HeaderName, key: &[u8]) -> Answer {
     answer.with_text(name, &continuation::encode(&String::from_utf8_lossy(key)))
-}
-
-fn now() -> DateTime {
-    DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! A transaction that fails is answered with 202 too; its one part is the answer of the operation
 //! that failed, with the operation's place before the text.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
@@ -11,7 +13,7 @@ use uuid::Uuid;
 
 use super::answer::Answer;
 use super::call::Call;
-use super::write::{Echo, Write};
+use super::write::{Done, Echo, Write};
 use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
@@ -81,7 +83,7 @@ impl TableService {
         call: &Call<'_>,
         request: &SubRequest<'_>,
     ) -> Result<BatchWriter, ServiceError> {
-        let headers = headers(call, request);
+        let headers = headers(call, &request.headers);
         let mut writer = BatchWriter::query(Uuid::new_v4());
         let answer = match self.query(call, request, headers.clone()).await {
             Ok(answer) => answer,
@@ -105,7 +107,7 @@ impl TableService {
         let inner = Call { head: &head, verb, address, query, grant, ..*call };
         match (verb, &inner.address.resource) {
             (Verb::Get, Resource::Entity { table, partition_key, row_key }) => {
-                entities::get(&inner, table, partition_key, row_key)
+                entities::get(&self.reads, &inner, table, partition_key, row_key).await
             }
             (Verb::Get, Resource::Entities { table }) => self.query_entities(&inner, table).await,
             _ => Err(ErrorCode::InvalidInput
@@ -130,7 +132,7 @@ async fn change_set(
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
         Err(Failed { error, index }) => {
-            let headers = requests.get(index).map(|request| headers(call, request));
+            let headers = requests.get(index).map(|request| headers(call, &request.headers));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
             // Where there is only one operation, the service does not say which is missing.
             let alone = requests.len() == 1 && error.code() == ErrorCode::ResourceNotFound;
@@ -151,8 +153,10 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answ
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let mut batch: Option<(EntityBatch, String)> = None;
     let mut operations: Vec<Operation> = Vec::with_capacity(requests.len());
+    let mut known = KnownHeaders::none(call);
     for (index, request) in requests.iter().enumerate() {
-        let (table, operation) = read(call, request).map_err(at(index))?;
+        let headers = known.of(call, request);
+        let (table, operation) = read(call, request, headers).map_err(at(index))?;
         let write = &operation.write;
         let (batch, first) =
             batch.get_or_insert_with(|| (EntityBatch::new(write.partition_key()), table.clone()));
@@ -176,23 +180,28 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answ
         let (error, index) = failure::of_engine(&error);
         Failed { error, index: index.unwrap_or_default() }
     })?;
-    let answers = operations.iter().enumerate().map(|(index, operation)| {
-        operation.write.answer(call, &table, operation.echo, version).map_err(at(index))
-    });
+    let done = Done::new(call, &table, version);
+    let answers = operations
+        .iter()
+        .enumerate()
+        .map(|(index, operation)| operation.write.answer(&done, operation.echo).map_err(at(index)));
     answers.collect()
 }
 
 /// Reads an operation, and the name of its table.
-fn read(call: &Call<'_>, request: &SubRequest<'_>) -> Result<(String, Operation), ServiceError> {
-    let headers = headers(call, request);
-    let verb = verb(request, &headers)?;
+fn read(
+    call: &Call<'_>,
+    request: &SubRequest<'_>,
+    headers: &HeaderMap,
+) -> Result<(String, Operation), ServiceError> {
+    let verb = verb(request, headers)?;
     let (address, _) = locate(call, request)?;
-    let if_match = if_match(&headers)?;
-    let body = || Write::body(request_format(&headers, call.version)?, request.body);
+    let if_match = if_match(headers)?;
+    let body = || Write::body(request_format(headers, call.version)?, request.body);
     let (table, write) = Write::parse(verb, &address.resource, if_match, body)?;
     let echo = match verb {
         Verb::Post => {
-            Echo::new(Preference::of(&headers), || response_format(None, &headers, call.version))?
+            Echo::new(Preference::of(headers), || response_format(None, headers, call.version))?
         }
         _ => Echo::none(),
     };
@@ -204,11 +213,31 @@ fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceEr
     Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
 }
 
+/// The headers of the operation before: mostly those of the next, as SDKs send the same with each.
+struct KnownHeaders<'r> {
+    of: &'r [(&'r str, Cow<'r, str>)],
+    headers: HeaderMap,
+}
+
+impl<'r> KnownHeaders<'r> {
+    /// Of an operation without any.
+    fn none(call: &Call<'_>) -> Self {
+        Self { of: &[], headers: headers(call, &[]) }
+    }
+
+    fn of(&mut self, call: &Call<'_>, request: &'r SubRequest<'r>) -> &HeaderMap {
+        if self.of != request.headers {
+            *self = Self { of: &request.headers, headers: headers(call, &request.headers) };
+        }
+        &self.headers
+    }
+}
+
 /// The headers of a request within the batch that mean something; what it is to accept is said
 /// for all by the batch unless it says so itself.
-fn headers(call: &Call<'_>, request: &SubRequest<'_>) -> HeaderMap {
+fn headers(call: &Call<'_>, given: &[(&str, Cow<'_, str>)]) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(2 * MEANT.len());
-    for (name, value) in &request.headers {
+    for (name, value) in given {
         let meant = MEANT.iter().find(|meant| name.eq_ignore_ascii_case(meant.as_str()));
         if let (Some(name), Ok(value)) = (meant, HeaderValue::from_bytes(value.as_bytes())) {
             headers.append(name, value);

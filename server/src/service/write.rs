@@ -1,21 +1,24 @@
 //! [`Write`]: a write of one entity, on its own or in a transaction.
 
-use http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tablestone::{Entity, EntityBatch, IfMatch, Precondition, Version};
 
-use super::answer::{Answer, Shape};
+use super::answer::{self, Answer, Shape};
 use super::call::Call;
 use super::catalog::TableState;
 use super::{failure, keys};
 use crate::address::{Resource, push_entity_address};
 use crate::auth::Operation;
-use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, Verb, names};
 use crate::telemetry::Action;
 use crate::wire::atom::AtomPrinter;
 use crate::wire::json::EntityPrinter;
 use crate::wire::{Context, EntityBody, Select, Written, atom, json};
+
+/// Room for an entity's address, but for the account's.
+const LOCATION_BYTES: usize = 128;
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,50 +140,70 @@ impl Write {
     }
 
     /// The answer when it was done; `echo` is how an insert is to be answered.
-    pub(super) fn answer(
-        &self,
-        call: &Call<'_>,
-        table: &TableState,
-        echo: Echo,
-        version: Version,
-    ) -> Result<Answer, ServiceError> {
+    pub(super) fn answer(&self, done: &Done<'_>, echo: Echo) -> Result<Answer, ServiceError> {
         if self.kind == Kind::Delete {
             return Ok(Answer::empty(StatusCode::NO_CONTENT));
         }
         if self.precondition != Precondition::Absent {
-            return Ok(Answer::empty(StatusCode::NO_CONTENT).with_etag(version));
+            return Ok(done.tag(Answer::empty(StatusCode::NO_CONTENT)));
         }
-        let base = call.base();
-        let context = Context { base: &base, account: call.account.name(), table: &table.name };
-        let mut location = base.clone();
-        location.push('/');
-        let (partition_key, row_key) = (self.entity.partition_key(), self.entity.row_key());
-        push_entity_address(&mut location, &table.name, partition_key, row_key);
+        let location = done.location(&self.entity);
         let answer = match echo.format {
             None => {
-                Answer::empty(StatusCode::NO_CONTENT).with_text(names::DATA_SERVICE_ID, &location)
+                let location = location.clone();
+                Answer::empty(StatusCode::NO_CONTENT).with_some(names::DATA_SERVICE_ID, location)
             }
-            Some(format) => {
-                let written = Written { entity: &self.entity, version };
-                let mut body = Vec::with_capacity(512);
-                let printed = match format {
-                    BodyFormat::Json(metadata) => {
-                        EntityPrinter::new(context, metadata, &Select::ALL)
-                            .single(&mut body, &written)
-                    }
-                    BodyFormat::Atom => AtomPrinter::new(context, version.into(), &Select::ALL)
-                        .single(&mut body, &written),
-                };
-                printed.map_err(|error| ErrorCode::InternalError.because(error))?;
-                let body = AnswerBody::from(body);
-                Answer::formatted(StatusCode::CREATED, format, Shape::Single, body)
-            }
+            Some(format) => done.echo(&self.entity, format)?,
         };
-        let answer = answer.with_etag(version).with_text(header::LOCATION, &location);
-        Ok(match echo.preference.applied() {
-            Some(applied) => answer.with(names::PREFERENCE_APPLIED, applied),
-            None => answer,
-        })
+        let answer = done.tag(answer).with_some(header::LOCATION, location);
+        Ok(answer.with_some(names::PREFERENCE_APPLIED, echo.preference.applied()))
+    }
+}
+
+/// What the answers to writes that were done together have in common.
+pub(super) struct Done<'a> {
+    table: &'a TableState,
+    account: &'a str,
+    base: String,
+    version: Version,
+    etag: Option<HeaderValue>,
+}
+
+impl<'a> Done<'a> {
+    pub(super) fn new(call: &Call<'a>, table: &'a TableState, version: Version) -> Self {
+        let (base, etag) = (call.base(), answer::etag(version));
+        Self { table, account: call.account.name(), base, version, etag }
+    }
+
+    fn tag(&self, answer: Answer) -> Answer {
+        answer.with_some(header::ETAG, self.etag.clone())
+    }
+
+    /// Where an entity is, if a header can say it.
+    fn location(&self, entity: &Entity) -> Option<HeaderValue> {
+        let mut location = String::with_capacity(self.base.len() + LOCATION_BYTES);
+        location.push_str(&self.base);
+        location.push('/');
+        let (partition_key, row_key) = (entity.partition_key(), entity.row_key());
+        push_entity_address(&mut location, &self.table.name, partition_key, row_key);
+        HeaderValue::from_maybe_shared(Bytes::from(location)).ok()
+    }
+
+    /// An answer with an entity as it was stored.
+    fn echo(&self, entity: &Entity, format: BodyFormat) -> Result<Answer, ServiceError> {
+        let Self { table, account, base, version, .. } = self;
+        let context = Context { base, account, table: &table.name };
+        let written = Written { entity, version: *version };
+        let mut body = Vec::with_capacity(512);
+        let printed = match format {
+            BodyFormat::Json(metadata) => {
+                EntityPrinter::new(context, metadata, &Select::ALL).single(&mut body, &written)
+            }
+            BodyFormat::Atom => AtomPrinter::new(context, (*version).into(), &Select::ALL)
+                .single(&mut body, &written),
+        };
+        printed.map_err(|error| ErrorCode::InternalError.because(error))?;
+        Ok(Answer::formatted(StatusCode::CREATED, format, Shape::Single, body.into()))
     }
 }
 

@@ -14,6 +14,8 @@ use super::error::{BatchError, BatchErrorKind};
 
 /// Headers of a part or of a request in it. SDKs send about ten.
 const MAX_HEADERS: usize = 64;
+/// Room that is made for them.
+const USUAL_HEADERS: usize = 8;
 
 /// How much of an offending line an error shows, in characters.
 const SHOWN: usize = 60;
@@ -221,7 +223,7 @@ impl<'a> Parser<'a, '_> {
 
     /// Headers up to a blank line, which is taken, or a delimiter or the end, which is not.
     fn headers(&mut self) -> Result<Headers<'a>, BatchError> {
-        let mut headers: Headers<'a> = Vec::new();
+        let mut headers: Headers<'a> = Vec::with_capacity(USUAL_HEADERS);
         loop {
             if self.delimiter_here().is_some() {
                 return Ok(headers);

@@ -86,7 +86,7 @@ mod tests {
         for length in 0..40 {
             for at in 0..length {
                 for byte in 0..=255u8 {
-                    let mut bytes = vec![0x7f, 0x80, 0xff, b'!', b'#', b'[', b']', b' '].repeat(5);
+                    let mut bytes = b"\x7f\x80\xff!#[] ".repeat(5);
                     bytes.truncate(length);
                     assert_eq!(plain_prefix(&bytes), length);
                     bytes[at] = byte;

@@ -1,0 +1,120 @@
+//! [`Print`]: stored entities read and printed in one go.
+//!
+//! Invariant: an entity is printed from where it is stored, and nothing of it is copied but by that.
+
+use std::sync::Arc;
+
+use tablestone::{
+    Continuation, DateTime, EntityQuery, EntityRef, Page, RowError, StopReason, Version,
+};
+
+use super::account::AccountState;
+use super::call::Call;
+use super::catalog::TableState;
+use super::failure;
+use crate::address::Parameter;
+use crate::error::ServiceError;
+use crate::headers::BodyFormat;
+use crate::wire::atom::AtomPrinter;
+use crate::wire::json::EntityPrinter;
+use crate::wire::{Context, Select};
+
+/// Room for an entity of usual size.
+const ENTITY_BYTES: usize = 1024;
+
+/// How entities are printed; it owns what it needs, so that it can go to another thread.
+pub(super) struct Print {
+    pub(super) format: BodyFormat,
+    pub(super) table: Arc<TableState>,
+    base: String,
+    account: Arc<AccountState>,
+    select: Select,
+}
+
+/// A page as a body.
+pub(super) struct PrintedPage {
+    pub(super) body: Vec<u8>,
+    pub(super) next: Option<Continuation>,
+    pub(super) stop: StopReason,
+}
+
+impl Print {
+    /// As a request wants the entities of a table to be printed.
+    pub(super) fn new(call: &Call<'_>, table: &str) -> Result<Self, ServiceError> {
+        let format = call.format()?;
+        let table = call.table(table)?;
+        let select = Select::parse(call.query.get(Parameter::Select).unwrap_or_default())?;
+        Ok(Self { format, table, base: call.base(), account: Arc::clone(call.account), select })
+    }
+
+    /// One entity as a body, and its version; `None` if there is none.
+    pub(super) fn entity(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+    ) -> Result<Option<(Version, Vec<u8>)>, ServiceError> {
+        let print = |entity: EntityRef<'_>| -> Result<_, RowError> {
+            let mut body = Vec::with_capacity(ENTITY_BYTES);
+            match self.format {
+                BodyFormat::Json(metadata) => {
+                    let printer = EntityPrinter::new(self.context(), metadata, &self.select);
+                    printer.single(&mut body, &entity)?;
+                }
+                BodyFormat::Atom => {
+                    let updated = DateTime::from(entity.version());
+                    let printer = AtomPrinter::new(self.context(), updated, &self.select);
+                    printer.single(&mut body, &entity)?;
+                }
+            }
+            Ok((entity.version(), body))
+        };
+        let found = self.table.entities.read(partition_key, row_key, print);
+        found.map_err(|error| failure::of(&error))
+    }
+
+    /// A page of a query; without one, a page of nothing. There is `room` for the body beforehand.
+    pub(super) fn page(
+        &self,
+        query: Option<EntityQuery>,
+        room: usize,
+    ) -> Result<PrintedPage, ServiceError> {
+        let mut body = Vec::with_capacity(room);
+        let page = match self.format {
+            BodyFormat::Json(metadata) => {
+                let printer = EntityPrinter::new(self.context(), metadata, &self.select);
+                printer.begin_page(&mut body);
+                let page = visit(query, |entity| printer.page_entity(&mut body, &entity))?;
+                printer.end_page(&mut body);
+                page
+            }
+            BodyFormat::Atom => {
+                let printer = AtomPrinter::new(self.context(), now(), &self.select);
+                printer.begin_feed(&mut body);
+                let page = visit(query, |entity| printer.feed_entity(&mut body, &entity))?;
+                printer.end_feed(&mut body);
+                page
+            }
+        };
+        if body.capacity() / 2 > body.len() {
+            body.shrink_to_fit();
+        }
+        let stop = page.as_ref().map_or(StopReason::Top, Page::stop_reason);
+        Ok(PrintedPage { body, next: page.and_then(|page| page.continuation().cloned()), stop })
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { base: &self.base, account: self.account.name(), table: &self.table.name }
+    }
+}
+
+fn visit(
+    query: Option<EntityQuery>,
+    each: impl FnMut(EntityRef<'_>) -> Result<(), RowError>,
+) -> Result<Option<Page>, ServiceError> {
+    query.map(|query| query.visit(each)).transpose().map_err(|error| failure::of(&error))
+}
+
+/// The time as Atom states it.
+pub(super) fn now() -> DateTime {
+    DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX)
+}
