@@ -11,10 +11,15 @@ use super::output::{CsvRows, JsonRows, Names, Output, Rows, Types};
 use super::place::{Place, Purpose};
 use super::store::Store;
 
+/// What the help ends with.
+const EXAMPLES: &str = "\
+Examples:
+  tablestone export --table cities -o cities.jsonl.zst
+  tablestone export --table cities --format csv --url http://127.0.0.1:10002";
+
 /// Writes a table's entities as JSON lines or CSV, for import to read
-///
-/// Example: tablestone export --table cities -o cities.jsonl.zst
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Export {
     /// The table
     #[arg(long, value_name = "NAME", value_parser = table_name)]

@@ -15,10 +15,15 @@ use super::store::{Row, Store};
 /// printed.
 const TABLE_TOP: u64 = 1_000;
 
+/// What the help ends with.
+const EXAMPLES: &str = "\
+Examples:
+  tablestone query cities --filter \"PartitionKey eq 'DE'\" --select Name,Latitude --top 5
+  tablestone query cities --filter \"Latitude gt 54.0\" --explain";
+
 /// Shows entities of a table
-///
-/// Example: tablestone query cities --filter "PartitionKey eq 'DE'" --select Name,Latitude --top 5
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Query {
     /// The table
     #[arg(value_parser = table_name)]

@@ -12,10 +12,15 @@ use super::output::{Align, Output, TextTable};
 use super::place::{Place, Purpose};
 use super::store::Store;
 
+/// What the help ends with.
+const EXAMPLES: &str = "\
+Examples:
+  tablestone stat --data tablestone-data
+  tablestone stat --json";
+
 /// Tells of a data directory's levels, sizes and debt
-///
-/// Example: tablestone stat --data tablestone-data
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Stat {
     /// Show one object
     #[arg(long)]

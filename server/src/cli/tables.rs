@@ -12,10 +12,15 @@ use super::output::{Align, Output, TextTable};
 use super::place::{Place, Purpose};
 use super::store::Store;
 
+/// What the help ends with.
+const EXAMPLES: &str = "\
+Examples:
+  tablestone tables
+  tablestone tables --url http://127.0.0.1:10002";
+
 /// Lists tables, those of a data directory with estimates of how much they hold
-///
-/// Example: tablestone tables --url http://127.0.0.1:10002
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Tables {
     /// Show an object a line
     #[arg(long)]

@@ -20,10 +20,15 @@ use super::store::Store;
 use super::{CliError, with_causes};
 use crate::client::Write as Mode;
 
+/// What the help ends with.
+const EXAMPLES: &str = "\
+Examples:
+  tablestone import cities.jsonl.zst --table cities
+  tablestone import cities.csv --table cities --partition-key country --row-key id";
+
 /// Writes entities of a file into a table, which is created if it is not there
-///
-/// Example: tablestone import cities.csv --table cities --partition-key country --row-key id
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Import {
     /// The file, read as compressed if it ends with .zst; - is stdin
     file: PathBuf,
