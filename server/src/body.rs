@@ -23,8 +23,8 @@ use crate::error::{ErrorCode, ServiceError};
 const FREE: usize = 16 << 10;
 /// What the budget is counted in.
 const UNIT: usize = 1 << 10;
-/// An answer is handed on in pieces of this size, so that its share of the budget is given back
-/// only when most of it has been sent.
+/// An answer is handed on in pieces of this size, so that its request ends when most of it has been
+/// sent.
 const PIECE: usize = 256 << 10;
 /// What of a body must come within [`BodyLimits::stall`].
 const READ_AT_LEAST: usize = 64 << 10;
@@ -209,18 +209,34 @@ pub async fn discard<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits
     }
 }
 
-/// The body of an answer: bytes that are all there, and their share of the budget.
+/// The body of an answer: bytes that are all there. A share of the budget that belongs to them is
+/// given back with their memory, when the connection has sent the last piece.
 #[derive(Debug, Default)]
 pub struct AnswerBody {
     bytes: Bytes,
-    _share: Share,
+}
+
+/// Bytes that have a share of the budget.
+struct Shared {
+    bytes: Bytes,
+    _share: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl AnswerBody {
     /// A body that takes part in the budget.
     #[must_use]
     pub fn sharing(bytes: Bytes, share: Share) -> Self {
-        Self { bytes, _share: share }
+        let bytes = match share.0 {
+            Some(share) => Bytes::from_owner(Shared { bytes, _share: share }),
+            None => bytes,
+        };
+        Self { bytes }
     }
 
     /// What was not sent yet.
@@ -232,7 +248,7 @@ impl AnswerBody {
 
 impl<T: Into<Bytes>> From<T> for AnswerBody {
     fn from(bytes: T) -> Self {
-        Self { bytes: bytes.into(), _share: Share::default() }
+        Self { bytes: bytes.into() }
     }
 }
 
@@ -423,20 +439,25 @@ mod tests {
         assert!(unasked.frame().await.is_some());
     }
 
+    /// R-S12: each piece holds the memory of all, so it holds the share too, wherever it waits.
     #[tokio::test]
-    async fn an_answer_keeps_its_share_until_its_last_piece() {
+    async fn r_s12_an_answer_keeps_its_share_until_its_last_piece_is_gone() {
         let budget = BodyBudget::new(1 << 20);
         let bytes = Bytes::from(vec![7; 600_000]);
         let share = budget.take(bytes.len()).unwrap();
         let mut body = AnswerBody::sharing(bytes, share);
         assert_eq!(body.size_hint().exact(), Some(600_000));
-        let mut lengths = Vec::new();
+        let mut pieces = Vec::new();
         while let Some(frame) = body.frame().await {
-            lengths.push(frame.unwrap().into_data().unwrap().len());
-            assert!(budget.take(600_000).is_err());
+            pieces.push(frame.unwrap().into_data().unwrap());
         }
+        let lengths: Vec<_> = pieces.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [PIECE, PIECE, 600_000 - 2 * PIECE]);
         drop(body);
+        for piece in pieces {
+            assert!(budget.take(600_000).is_err());
+            drop(piece);
+        }
         assert!(budget.take(600_000).is_ok());
     }
 }
