@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{PATIENCE, Target, data, path};
+use super::{GROWTH, PATIENCE, Target, data, path};
 use crate::support::{Client, within};
 
 const DRIP: Duration = Duration::from_millis(100);
-/// The limits of [`super::LIMITS`], and time for a busy machine to keep them.
+/// The limits' 2 s, and time for a busy machine to keep them.
 const SOON: Duration = Duration::from_secs(8);
 
 /// Sends byte after byte until the connection ends.
@@ -96,7 +96,7 @@ async fn r_s12_idle_connections_are_bounded() {
 /// of the answers stops being read from, and is let go.
 #[tokio::test]
 async fn r_s12_pipelined_requests() {
-    let target = Target::start().await;
+    let target = Target::configured("write_time = '2s'\n", "http").await;
     let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut client = target.connect().await;
     client.send(request.repeat(1_000)).await;
@@ -164,6 +164,6 @@ async fn r_s12_cut_handshakes() {
     let mut silent = target.connect().await;
     silent.send(hello).await;
     assert!(silent.ends().await && began.elapsed() < PATIENCE, "{:?}", began.elapsed());
-    target.is_small();
+    target.is_within(GROWTH);
     target.process.stop();
 }

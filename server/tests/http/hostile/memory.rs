@@ -11,6 +11,9 @@ use crate::support::within;
 /// Memory for bodies: far less than what the clients together ask for.
 const BUDGET: &str = "body_memory = '32MiB'\n";
 const CLIENTS: usize = 100;
+/// What pages of 4 MiB may take, which are printed by several threads before they ask for a share.
+/// All that the clients ask for is four times as much.
+const PAGES: u64 = 320 << 20;
 
 /// R-S12: bodies of 4 MiB that stop halfway take no more than the budget; who finds no place hears
 /// that the server is busy.
@@ -56,7 +59,10 @@ async fn r_s12_answers_that_wait_are_bounded() {
     let mut deaf = Vec::new();
     for _ in 0..CLIENTS {
         let mut client = target.client().await;
-        client.begin("GET", large, &[]).await;
+        // Sockets take the first, perhaps; the rest wait in the server.
+        for _ in 0..3 {
+            client.begin("GET", large, &[]).await;
+        }
         deaf.push(client);
     }
     // While they take nothing, the memory is given out, and others are served with what is small.
@@ -68,7 +74,7 @@ async fn r_s12_answers_that_wait_are_bounded() {
     within("the budget to be given out", full).await;
     let small = send(&mut client, "GET", "/people(PartitionKey='p',RowKey='r')", &[], "").await;
     assert_eq!(small.status, 200);
-    target.is_small();
+    target.is_within(PAGES);
     drop(deaf);
     let free = async {
         while client.get(large).await.status != 200 {
@@ -76,5 +82,5 @@ async fn r_s12_answers_that_wait_are_bounded() {
         }
     };
     within("memory to come back", free).await;
-    target.survives().await;
+    target.survives_within(PAGES).await;
 }
