@@ -85,7 +85,7 @@ pub use entity::SerdeError;
 pub use entity::{
     DateTime, ETag, Entity, EntityError, EntityRef, Explain, Filter, FilterError, FilterErrorKind,
     FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError, Plan, RowError,
-    Value, ValueRef, ValueType,
+    Shape, Value, ValueRef, ValueType,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};

@@ -1,4 +1,4 @@
-//! [`EntityRef`]: an entity where it is stored.
+//! [`EntityRef`]: an entity where it is stored, and its [`Shape`].
 
 use std::fmt;
 
@@ -35,6 +35,15 @@ pub struct EntityRef<'a> {
     row_key: &'a str,
     version: Version,
     row: EncodedRow<'a>,
+}
+
+/// The names of an entity's properties in their order: see [`EntityRef::shape`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// As a row stores them.
+    wide: bool,
+    ends: Box<[u8]>,
+    names: Box<[u8]>,
 }
 
 impl<'a> EntityRef<'a> {
@@ -113,6 +122,48 @@ impl<'a> EntityRef<'a> {
     ) -> impl ExactSizeIterator<Item = Result<(&'a str, ValueRef<'a>), RowError>> + use<'a> {
         let row = self.row;
         row.slots().map(move |slot| Ok((row.name(slot)?, row.value(slot)?)))
+    }
+
+    /// Values without their names, in order: for entities whose [shape](Self::shape) is known.
+    ///
+    /// # Errors
+    /// Each value on its own, if it is damaged.
+    pub fn values(
+        &self,
+    ) -> impl ExactSizeIterator<Item = Result<ValueRef<'a>, RowError>> + use<'a> {
+        let row = self.row;
+        row.slots().map(move |slot| row.value(slot))
+    }
+
+    /// The names of its properties. Most entities of a table have the same, and what was made of
+    /// them for one serves the next.
+    ///
+    /// ```
+    /// # use tablestone::{Database, Entity, Options};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let people = database.create_table("people").wait()?.entities();
+    /// people.insert(&Entity::new("de", "anna").with("Born", 1861)).wait()?;
+    /// people.insert(&Entity::new("de", "karl").with("Born", 1854)).wait()?;
+    /// people.insert(&Entity::new("de", "paul").with("Died", 1897)).wait()?;
+    /// let page = people.query().page()?;
+    /// let shape = page.iter().next().ok_or("three people")?.shape();
+    /// let same: Vec<_> = page.iter().map(|person| person.has_shape(&shape)).collect();
+    /// assert_eq!(same, [true, true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        let (wide, ends, names) = self.row.names();
+        Shape { wide, ends: ends.into(), names: names.into() }
+    }
+
+    /// Whether its properties have these names, in this order.
+    #[must_use]
+    pub fn has_shape(&self, shape: &Shape) -> bool {
+        self.row.names() == (shape.wide, &*shape.ends, &*shape.names)
     }
 
     /// Number of properties, keys and Timestamp not counted.

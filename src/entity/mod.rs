@@ -28,7 +28,7 @@ mod value;
 pub use self::serde::SerdeError;
 pub use datetime::DateTime;
 pub use entity::Entity;
-pub use entity_ref::EntityRef;
+pub use entity_ref::{EntityRef, Shape};
 pub use error::{EntityError, NotAnEntity, ParseError, RowError};
 pub use etag::{ETag, IfMatch};
 pub use filter::{Explain, Filter, FilterError, FilterErrorKind, FilterProperty, Plan};

@@ -16,7 +16,7 @@ use crate::address::Parameter;
 use crate::error::ServiceError;
 use crate::headers::BodyFormat;
 use crate::wire::atom::AtomPrinter;
-use crate::wire::json::EntityPrinter;
+use crate::wire::json::{EntityPrinter, PagePrinter};
 use crate::wire::{Context, Select};
 
 /// Room for an entity of usual size.
@@ -83,7 +83,8 @@ impl Print {
             BodyFormat::Json(metadata) => {
                 let printer = EntityPrinter::new(self.context(), metadata, &self.select);
                 printer.begin_page(&mut body);
-                let page = visit(query, |entity| printer.page_entity(&mut body, &entity))?;
+                let mut entities = PagePrinter::new(printer);
+                let page = visit(query, |entity| entities.entity(&mut body, &entity))?;
                 printer.end_page(&mut body);
                 page
             }

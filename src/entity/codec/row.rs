@@ -119,6 +119,12 @@ impl<'a> EncodedRow<'a> {
         Ok(None)
     }
 
+    /// All names in their stored form: how wide their ends are, the ends, the bytes.
+    #[inline]
+    pub(crate) fn names(&self) -> (bool, &'a [u8], &'a [u8]) {
+        (self.wide, self.name_ends, self.names)
+    }
+
     /// The name in a slot.
     #[inline]
     pub(crate) fn name(&self, slot: Slot) -> Result<&'a str, RowError> {

@@ -102,22 +102,59 @@ impl<'a> EntityPrinter<'a> {
     fn push_members(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
         let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
         let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
-        match self.metadata {
-            Metadata::None => {}
-            Metadata::Minimal => push_etag(out, timestamp),
-            Metadata::Full => self.push_description(out, entity, timestamp),
-        }
+        self.push_own_metadata(out, entity, timestamp);
         match self.select.names() {
             None => {
-                push_key(out, b"\"PartitionKey\":", entity.partition_key());
-                push_key(out, b"\"RowKey\":", entity.row_key());
-                self.push_timestamp(out, timestamp);
+                self.push_all_system(out, entity, timestamp);
                 entity.each(|name, value| self.push_property(out, name, value))?;
             }
             Some(names) => self.push_selected(out, names, entity, timestamp)?,
         }
         close(out);
         Ok(())
+    }
+
+    fn push_own_metadata(&self, out: &mut Vec<u8>, entity: &impl EntitySource, timestamp: &str) {
+        match self.metadata {
+            Metadata::None => {}
+            Metadata::Minimal => push_etag(out, timestamp),
+            Metadata::Full => self.push_description(out, entity, timestamp),
+        }
+    }
+
+    fn push_all_system(&self, out: &mut Vec<u8>, entity: &impl EntitySource, timestamp: &str) {
+        push_key(out, b"\"PartitionKey\":", entity.partition_key());
+        push_key(out, b"\"RowKey\":", entity.row_key());
+        self.push_timestamp(out, timestamp);
+    }
+
+    /// What of an entity comes before its properties, without the opening brace.
+    pub(super) fn push_before_properties(&self, out: &mut Vec<u8>, entity: &impl EntitySource) {
+        let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
+        let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
+        self.push_own_metadata(out, entity, timestamp);
+        self.push_all_system(out, entity, timestamp);
+    }
+
+    /// Whether all properties are printed.
+    pub(super) fn prints_all(&self) -> bool {
+        self.select.names().is_none()
+    }
+
+    /// What of a property comes before its value.
+    #[inline]
+    pub(super) fn push_name(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+        if self.annotates(value) {
+            push_annotation(out, name, value.value_type());
+        }
+        push_string(out, name);
+        out.push(b':');
+    }
+
+    /// Whether a property's type is stated.
+    #[inline]
+    pub(super) fn annotates(&self, value: ValueRef<'_>) -> bool {
+        self.metadata != Metadata::None && !shows_its_type(value)
     }
 
     /// An entity as a line of a file or the body of a write: no metadata but types, and a Timestamp
@@ -215,18 +252,14 @@ impl<'a> EntityPrinter<'a> {
 
     #[inline]
     fn push_property(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
-        if self.metadata != Metadata::None && !shows_its_type(value) {
-            push_annotation(out, name, value.value_type());
-        }
-        push_string(out, name);
-        out.push(b':');
+        self.push_name(out, name, value);
         push_value(out, value);
         out.push(b',');
     }
 }
 
 /// Closes an object: every member ends with a comma, and the last one's becomes the brace.
-fn close(out: &mut Vec<u8>) {
+pub(super) fn close(out: &mut Vec<u8>) {
     match out.last_mut() {
         Some(last) if *last == b',' => *last = b'}',
         _ => out.push(b'}'),
@@ -258,7 +291,8 @@ fn push_annotation(out: &mut Vec<u8>, name: &str, value_type: ValueType) {
     out.extend_from_slice(b"\",");
 }
 
-fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+#[inline]
+pub(super) fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     match value {
         ValueRef::String(text) => push_string(out, text),
         ValueRef::Boolean(true) => out.extend_from_slice(b"true"),

@@ -11,6 +11,7 @@ mod encode_tests;
 mod error;
 mod escape;
 mod lexer;
+mod page;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -20,3 +21,4 @@ pub use decode::{decode_entity, decode_table_name};
 pub use documents::{print_error, print_table, print_tables};
 pub use encode::EntityPrinter;
 pub use error::{JsonError, JsonErrorKind};
+pub use page::PagePrinter;

@@ -1,0 +1,170 @@
+//! [`PagePrinter`]: entities one after the other, most with the same properties.
+//!
+//! What stands before each value (the name, escaped, and the type that is stated) is made for the
+//! first entity and kept as long as names stay the same; where a value has another type it is made
+//! anew. A page prints as entities one by one would.
+
+use tablestone::{EntityRef, RowError, Shape, ValueRef, ValueType};
+
+use super::encode::{EntityPrinter, close, push_value};
+
+/// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
+/// [`EntityPrinter::end_page`].
+#[derive(Debug)]
+pub struct PagePrinter<'a> {
+    printer: EntityPrinter<'a>,
+    known: Option<Known>,
+}
+
+/// What stands before the values of entities of one shape.
+#[derive(Debug)]
+struct Known {
+    shape: Shape,
+    text: Vec<u8>,
+    members: Vec<Member>,
+}
+
+/// What stands before the values of one property.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    value_type: ValueType,
+    annotated: bool,
+    /// Where it ends in the text; it starts where the one before ends.
+    end: usize,
+}
+
+impl<'a> PagePrinter<'a> {
+    /// Prints entities as `printer` does.
+    #[must_use]
+    pub const fn new(printer: EntityPrinter<'a>) -> Self {
+        Self { printer, known: None }
+    }
+
+    /// Adds an entity.
+    ///
+    /// # Errors
+    /// [`RowError`] if what is stored is damaged; nothing was printed then.
+    pub fn entity(&mut self, out: &mut Vec<u8>, entity: &EntityRef<'_>) -> Result<(), RowError> {
+        if !self.printer.prints_all() {
+            return self.printer.page_entity(out, entity);
+        }
+        let began = out.len();
+        // After the bracket that opens the page comes the first.
+        out.extend_from_slice(if out.last() == Some(&b'}') { b",{" } else { b"{" });
+        self.push_members(out, entity).inspect_err(|_| out.truncate(began))
+    }
+
+    fn push_members(&mut self, out: &mut Vec<u8>, entity: &EntityRef<'_>) -> Result<(), RowError> {
+        let Self { printer, known } = self;
+        printer.push_before_properties(out, entity);
+        let known = match known {
+            Some(known) if entity.has_shape(&known.shape) => known,
+            outdated => outdated.insert(Known::of(printer, entity)?),
+        };
+        let mut began = 0;
+        for (at, (member, value)) in known.members.iter().zip(entity.values()).enumerate() {
+            let value = value?;
+            if member.is_for(printer, value) {
+                out.extend_from_slice(known.text.get(began..member.end).unwrap_or_default());
+            } else if let Some(property) = entity.properties().nth(at) {
+                printer.push_name(out, property?.0, value);
+            }
+            began = member.end;
+            push_value(out, value);
+            out.push(b',');
+        }
+        close(out);
+        Ok(())
+    }
+}
+
+impl Known {
+    #[cold]
+    fn of(printer: &EntityPrinter<'_>, entity: &EntityRef<'_>) -> Result<Self, RowError> {
+        let mut known = Self {
+            shape: entity.shape(),
+            text: Vec::new(),
+            members: Vec::with_capacity(entity.len()),
+        };
+        for property in entity.properties() {
+            let (name, value) = property?;
+            printer.push_name(&mut known.text, name, value);
+            let (value_type, annotated) = (value.value_type(), printer.annotates(value));
+            known.members.push(Member { value_type, annotated, end: known.text.len() });
+        }
+        Ok(known)
+    }
+}
+
+impl Member {
+    #[inline]
+    fn is_for(&self, printer: &EntityPrinter<'_>, value: ValueRef<'_>) -> bool {
+        self.value_type == value.value_type() && self.annotated == printer.annotates(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tablestone::{Database, Entity, Options};
+
+    use super::super::tests_support;
+    use super::*;
+    use crate::headers::Metadata;
+    use crate::wire::{Context, Select};
+
+    /// The entities, one by one and as a page.
+    fn printed(entities: &[Entity], metadata: Metadata, select: &Select) -> (String, String) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path(), Options::default()).unwrap();
+        let table = database.create_table("t").wait().unwrap().entities();
+        table.import(entities.iter().cloned()).unwrap();
+        let page = table.query().page().unwrap();
+        let context = Context { base: "http://h/a", account: "a", table: "t" };
+        let printer = EntityPrinter::new(context, metadata, select);
+        let mut pages = PagePrinter::new(printer);
+        let (mut one_by_one, mut as_page) = (b"[".to_vec(), b"[".to_vec());
+        for entity in page.iter() {
+            printer.page_entity(&mut one_by_one, &entity).unwrap();
+            pages.entity(&mut as_page, &entity).unwrap();
+        }
+        (String::from_utf8(one_by_one).unwrap(), String::from_utf8(as_page).unwrap())
+    }
+
+    const LEVELS: [Metadata; 3] = [Metadata::None, Metadata::Minimal, Metadata::Full];
+
+    /// R-S04: whatever follows what: other types under the same names, numbers that are none, other
+    /// names, no properties.
+    #[test]
+    fn r_s04_a_page_prints_as_its_entities_do() {
+        let entity = |row: &str| Entity::new("p", row);
+        let entities = [
+            entity("1").with("N", 1i64).with("D", 1.0).with("B", true),
+            entity("2").with("N", 2i64).with("D", f64::NAN).with("B", false),
+            entity("3").with("N", 3).with("D", f64::INFINITY).with("B", "text"),
+            entity("4"),
+            entity("5").with("D", 1.5).with("N", 5i64),
+            entity("6").with("D", 2.5).with("N", "6"),
+        ];
+        for metadata in LEVELS {
+            for select in [Select::ALL, Select::parse("N,RowKey,None").unwrap()] {
+                let (one_by_one, as_page) = printed(&entities, metadata, &select);
+                assert_eq!(as_page, one_by_one);
+                assert_eq!(as_page.matches('{').count(), entities.len());
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        #[test]
+        fn r_s04_any_page_prints_as_its_entities_do(
+            entities in prop::collection::vec(tests_support::entity("[a-zé\"\n]{0,6}"), 1..10),
+        ) {
+            for metadata in LEVELS {
+                let (one_by_one, as_page) = printed(&entities, metadata, &Select::ALL);
+                prop_assert_eq!(as_page, one_by_one);
+            }
+        }
+    }
+}
