@@ -178,3 +178,48 @@ proptest! {
         }
     }
 }
+
+/// A Double that is whole hundredths prints as the general way prints it.
+fn prints_as_the_shortest(number: f64) {
+    let text = all(&Entity::new("p", "r").with("D", number), Metadata::None);
+    let shortest = ryu::Buffer::new().format_finite(number + 0.0).to_owned();
+    assert!(text.ends_with(&format!(",\"D\":{shortest}}}")), "{text} {shortest}");
+}
+
+#[test]
+fn doubles_of_few_digits_print_as_others_do() {
+    for number in [
+        0.0,
+        -0.0,
+        0.01,
+        -0.01,
+        0.1,
+        0.29,
+        1.0,
+        -1.5,
+        4.35,
+        1.005,
+        0.07,
+        99.99,
+        1e13,
+        -1e13,
+        9_999_999_999_999.99,
+        9_999_999_999_999.98,
+        10_000_000_000_000.01,
+        1e15,
+        1e16,
+        0.001,
+        5e-324,
+    ] {
+        prints_as_the_shortest(number);
+    }
+}
+
+proptest! {
+    #[test]
+    fn hundredths_print_as_other_doubles_do(whole in -2_000_000_000_000_000i64..2_000_000_000_000_000, few in -100_000i64..100_000) {
+        prints_as_the_shortest(whole as f64 / 100.0);
+        prints_as_the_shortest(few as f64 / 100.0);
+        prints_as_the_shortest(few as f64 / 1000.0);
+    }
+}
