@@ -1,5 +1,6 @@
 //! The binary: reads the command line and does what it says.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -15,7 +16,8 @@ fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", with_causes(&*error));
+            // Nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "error: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }

@@ -18,7 +18,8 @@
 //!
 //! JSON lines, one object a line, as the protocol writes entities: `PartitionKey`, `RowKey`, and
 //! properties, whose types are annotated (`"Born@odata.type":"Edm.DateTime"`) where JSON does not
-//! show them. Or CSV with a header. A cell's type is, in this order:
+//! show them; a whole number that is not annotated is an Int32, or a Double if it is too large for
+//! one. Or CSV with a header. A cell's type is, in this order:
 //!
 //! 1. what the row has in the column `NAME@type`, as in the exports of Azure Storage Explorer;
 //! 2. what `--types NAME=Edm.Int64` says of the column;
@@ -27,10 +28,11 @@
 //!    date with `T`, time and `Z` a DateTime; 32 hexadecimal digits in the groups of a Guid a Guid;
 //!    anything else a String.
 //!
-//! An empty cell is no property, but for one that `NAME@type` calls a String. A Timestamp is passed
-//! over: the server sets it. Other columns or members can be made keys (`--partition-key country`);
-//! they are then no properties. `export` writes either form so that `import` makes the same entities
-//! of it; CSV gives all of them one order of properties. Both read and write files that end with `.zst` compressed.
+//! An empty cell is no property, but for one that `NAME@type` calls String or Binary. A Timestamp is
+//! passed over: the server sets it. Other columns or members can be made keys (`--partition-key
+//! country`); they are then no properties. `export` writes either form so that `import` makes the
+//! same entities of it; CSV gives all of them one order of properties. Both read and write files
+//! that end with `.zst` compressed.
 //!
 //! An import stops at the first entity that cannot be read or written, and says which it is and how
 //! many were written. Those before an entity that cannot be read are all written; with the default

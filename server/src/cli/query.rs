@@ -7,7 +7,7 @@ use tablestone::Filter;
 
 use super::CliError;
 use super::ask::{Ask, table_name};
-use super::output::{CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell};
+use super::output::{CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell, note};
 use super::place::{Place, Purpose};
 use super::store::{Row, Store};
 
@@ -106,7 +106,9 @@ fn show(store: &Store, table: &str, ask: &Ask, mut output: Output) -> Result<(),
     shown.print(&mut output)?;
     output.finish()?;
     if more {
-        eprintln!("these are the first {TABLE_TOP}: --top N shows more, --format csv or json all");
+        note(format_args!(
+            "these are the first {TABLE_TOP}: --top N shows more, --format csv or json all"
+        ));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Query, tables, stat: what people are shown.
 
 use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -140,5 +141,12 @@ fn output_may_be_closed_early() {
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
         assert_eq!((child.wait().unwrap().code(), &*errors), (Some(0), ""));
+    }
+    // So too for what is said beside it, whether or not the command succeeds.
+    for (command, code) in [(["query", "cities"], 0), (["query", "missing"], 1)] {
+        let mut child = shell.command(&command).stdout(Stdio::null()).spawn().unwrap();
+        let _watched = Watched::new(&child);
+        drop(child.stderr.take());
+        assert_eq!(child.wait().unwrap().code(), Some(code));
     }
 }

@@ -20,15 +20,24 @@ use super::store::Store;
 use super::{CliError, with_causes};
 use crate::client::Write as Mode;
 
-/// What the help ends with.
+/// What the short help ends with.
 const EXAMPLES: &str = "\
 Examples:
   tablestone import cities.jsonl.zst --table cities
   tablestone import cities.csv --table cities --partition-key country --row-key id";
 
+/// What the long help has before it.
+const FORMS: &str = "\
+JSON: an object a line, with PartitionKey, RowKey and properties as the protocol has them, such as
+  {\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"Age\":7,\"Big@odata.type\":\"Edm.Int64\",\"Big\":\"7\"}
+
+CSV: a header and a record a line. A cell has the type that its column NAME@type or --types says, else
+that of what it looks like: true, 12, 12.5, 2001-01-01T00:01Z, a GUID; numbers with leading zeros and
+all else are text. An empty cell is no property.";
+
 /// Writes entities of a file into a table, which is created if it is not there
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{FORMS}\n\n{EXAMPLES}"))]
 pub(super) struct Import {
     /// The file, read as compressed if it ends with .zst; - is stdin
     file: PathBuf,

@@ -40,6 +40,11 @@ pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
     wrapped.is_some_and(<dyn std::error::Error + Send + Sync>::is::<Closed>)
 }
 
+/// Says something on stderr, if anybody reads that.
+pub(super) fn note(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Stdout, or a file.
 pub(super) enum Output {
     Stdout(BufWriter<StdoutLock<'static>>),

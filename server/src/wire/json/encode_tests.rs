@@ -38,6 +38,24 @@ fn every_type() -> Entity {
         .with("B", b"\xff\xfe")
 }
 
+/// A line has keys, properties and their types; what is selected and absent is null.
+#[test]
+fn lines() {
+    let entity = Entity::new("p", "r").with("A", 5i64).with("B", 1);
+    let line = |names: &str| {
+        let mut out = Vec::new();
+        let written = Written { entity: &entity, version: Version::ZERO };
+        let select = Select::parse(names).expect("few names");
+        let printer = EntityPrinter::new(CONTEXT, Metadata::Minimal, &select);
+        printer.line(&mut out, &written).expect("a sound row");
+        String::from_utf8(out).expect("UTF-8")
+    };
+    let expected = r#"{"PartitionKey":"p","RowKey":"r","A@odata.type":"Edm.Int64","A":"5","B":1}"#;
+    assert_eq!(line(""), expected);
+    let expected = r#"{"B":1,"C":null,"Timestamp":"1601-01-01T00:00:00Z","RowKey":"r"}"#;
+    assert_eq!(line("B,C,Timestamp,RowKey"), expected);
+}
+
 /// The recorded form at each level, byte by byte (protocol 2).
 #[test]
 fn levels_of_metadata() {
