@@ -83,13 +83,13 @@ fn key() -> impl Strategy<Value = &'static str> {
     select(&KEYS[..])
 }
 
-/// Entities of one table, in no order.
-pub(super) fn entities() -> impl Strategy<Value = Vec<Entity>> {
+/// Entities of one table, in no order, and how many of them are flushed before the others come.
+pub(super) fn entities() -> impl Strategy<Value = (Vec<Entity>, usize)> {
     let properties = btree_map(select(&NAMES[..]), stored(), 0..=NAMES.len());
     // Few partitions, so that they have several entities.
     let keys = (key(), any::<Index>());
     let table = (vec(key(), 1..5), vec((keys, properties), 0..ENTITIES));
-    table.prop_map(|(partitions, rows)| {
+    let table = table.prop_map(|(partitions, rows)| {
         let mut table = BTreeMap::new();
         for ((row_key, partition), properties) in rows {
             table.insert((*partition.get(&partitions), row_key), properties);
@@ -102,8 +102,9 @@ pub(super) fn entities() -> impl Strategy<Value = Vec<Entity>> {
                 timestamp: String::new(),
                 etag: String::new(),
             };
-        table.into_iter().map(entity).collect()
-    })
+        table.into_iter().map(entity).collect::<Vec<_>>()
+    });
+    (table.prop_shuffle(), prop_oneof![Just(ENTITIES), 0..ENTITIES])
 }
 
 pub(super) fn queries() -> impl Strategy<Value = Vec<Query>> {

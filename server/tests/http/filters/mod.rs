@@ -16,7 +16,7 @@ use self::generate::Query;
 use self::judge::{Entity, Expression};
 use crate::support::{Server, Signing};
 
-const CASES: u32 = 100;
+const CASES: u32 = 400;
 
 /// The same tables and queries each time, unless `PROPTEST_CASES` asks for a campaign.
 fn config() -> ProptestConfig {
@@ -52,13 +52,18 @@ async fn pages(client: &mut Signing, table: &str, query: &str) -> Vec<Vec<Json>>
     }
 }
 
-/// Creates a table with these entities, which learn their Timestamps.
-async fn fill(client: &mut Signing, entities: &mut [Entity]) -> String {
+/// Creates a table with these entities, which learn their Timestamps; those before `flushed` go to
+/// a file.
+async fn fill(server: &Server, entities: &mut [Entity], flushed: usize) -> String {
     static TABLES: AtomicU32 = AtomicU32::new(0);
     let table = format!("table{}", TABLES.fetch_add(1, Ordering::Relaxed));
+    let mut client = server.client().await;
     let created = client.post("/Tables", &format!(r#"{{"TableName":"{table}"}}"#)).await;
     assert_eq!(created.status, 201, "{created:?}");
-    for entity in entities {
+    for (index, entity) in entities.iter_mut().enumerate() {
+        if index == flushed {
+            server.service.database().flush().expect("a flush");
+        }
         let body = Json::from(entity.body()).to_string();
         let inserted = client.post(&format!("/{table}"), &body).await;
         assert_eq!(inserted.status, 201, "{body}: {inserted:?}");
@@ -83,12 +88,13 @@ fn query_string(query: &Query) -> String {
     parts.join("&")
 }
 
-async fn check(client: &mut Signing, mut entities: Vec<Entity>, queries: &[Query]) {
+async fn check(server: &Server, mut entities: Vec<Entity>, flushed: usize, queries: &[Query]) {
+    let table = fill(server, &mut entities, flushed).await;
     entities.sort_by(|a, b| a.keys().cmp(&b.keys()));
-    let table = fill(client, &mut entities).await;
+    let mut client = server.client().await;
     for query in queries {
         let text = query_string(query);
-        let found = pages(client, &table, &text).await;
+        let found = pages(&mut client, &table, &text).await;
         let expected = expected(&entities, query);
         let shown = query.filter.as_ref().map(Expression::to_string);
         assert_eq!(found.concat(), expected, "{shown:?} {text}");
@@ -105,10 +111,8 @@ async fn check(client: &mut Signing, mut entities: Vec<Entity>, queries: &[Query
 fn r_s06_queries_answer_what_the_protocol_says() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = runtime.block_on(Server::start());
-    proptest!(config(), |(entities in generate::entities(), queries in generate::queries())| {
-        runtime.block_on(async {
-            let mut client = server.client().await;
-            check(&mut client, entities, &queries).await;
-        });
+    let (tables, queries) = (generate::entities(), generate::queries());
+    proptest!(config(), |((entities, flushed) in tables, queries in queries)| {
+        runtime.block_on(check(&server, entities, flushed, &queries));
     });
 }
