@@ -104,6 +104,12 @@ impl TableService {
         let mut query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
         query = query.time_limit(self.limits.query_time);
         if let Some(filter) = filter(call)? {
+            // Rows of the catalog have more, which is nobody's business.
+            if let Some(other) = filter.properties().find(|name| *name != catalog::NAME) {
+                return Err(ErrorCode::InvalidInput.because(format_args!(
+                    "Tables have no property but TableName, found {other}."
+                )));
+            }
             query = query.filter(filter);
         }
         if let Some(top) = top {

@@ -143,6 +143,23 @@ async fn r_s05_a_tables_name_has_its_rules() {
     assert_eq!(client.post("/Tables", "[]").await.failure(), (400, "InvalidInput"));
 }
 
+/// R-S06: a table has a name; what else the server keeps of it is nobody's to ask for.
+#[tokio::test]
+async fn r_s06_tables_are_asked_for_by_name() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    for name in ["people", "places"] {
+        let created = client.post("/Tables", &format!(r#"{{"TableName":"{name}"}}"#)).await;
+        assert_eq!(created.status, 201);
+    }
+    let found = client.get("/Tables?$filter=TableName%20gt%20'people'").await.json();
+    assert_eq!(found["value"], serde_json::json!([{"TableName": "places"}]));
+    for other in ["Acl", "EngineTable", "PartitionKey", "RowKey", "Timestamp"] {
+        let filter = format!("/Tables?$filter=TableName%20eq%20'people'%20or%20{other}%20ne%20''");
+        assert_eq!(client.get(&filter).await.failure(), (400, "InvalidInput"), "{other}");
+    }
+}
+
 /// Of clients that create one table at the same time, one does, and all can use it afterwards.
 #[tokio::test]
 async fn racing_creations_have_one_winner() {

@@ -292,6 +292,21 @@ impl Filter {
         FilterProperty { name: TIMESTAMP }
     }
 
+    /// The names of the properties that are asked for, keys and Timestamp among them; each as often
+    /// as it is.
+    ///
+    /// ```
+    /// let filter: tablestone::Filter = "PartitionKey eq 'Sales' and Age ge 21".parse()?;
+    /// assert_eq!(filter.properties().collect::<Vec<_>>(), ["PartitionKey", "Age"]);
+    /// # Ok::<(), tablestone::FilterError>(())
+    /// ```
+    pub fn properties(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Compare(comparison) => Some(comparison.operand.name()),
+            Node::Constant(_) | Node::Not | Node::And(_) | Node::Or(_) => None,
+        })
+    }
+
     /// What passes both filters.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
