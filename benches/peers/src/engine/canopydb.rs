@@ -1,0 +1,161 @@
+//! canopydb: one tree, write-ahead log, checksums on, page cache of half the budget.
+//!
+//! The other half is what it may keep of commits before a checkpoint. Writes are exclusive
+//! transactions, which its documentation prefers where no other work is done inside them; durable
+//! ones of several threads are concurrent transactions, tried again after a conflict, because only
+//! those share the syncs of its group commit. Durable is `commit_with(true)`; unsynced commits reach the
+//! system at once. A partition is deleted by `delete_range`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use canopydb::{Database, DbOptions, EnvOptions, Error, Tree};
+
+use super::{Durability, ETag, Engine, Setup, key};
+use crate::workload::Row;
+
+const TREE: &[u8] = b"peers";
+
+struct Canopy {
+    database: Database,
+    durability: Durability,
+    concurrent: bool,
+}
+
+pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    let mut environment = EnvOptions::new(dir);
+    environment.page_cache_size = setup.budget / 2;
+    environment.use_checksums = true;
+    let mut options = DbOptions::new();
+    options.checkpoint_target_size = setup.budget / 4;
+    options.throttle_memory_limit = setup.budget / 2;
+    options.stall_memory_limit = setup.budget / 2;
+    let database = Database::with_options(environment, options)?;
+    let Setup { durability, threads, .. } = setup;
+    let concurrent = durability == Durability::Synced && threads > 1;
+    let engine = Canopy { database, durability, concurrent };
+    engine.write(|_| Ok(()))?;
+    Ok(Box::new(engine))
+}
+
+impl Canopy {
+    fn write<T>(&self, write: impl Fn(&mut Tree<'_>) -> Result<T>) -> Result<T> {
+        loop {
+            let transaction = self.database.begin_write_with(self.concurrent)?;
+            let mut tree = transaction.get_or_create_tree(TREE)?;
+            let written = write(&mut tree)?;
+            drop(tree);
+            match transaction.commit_with(self.durability == Durability::Synced) {
+                Ok(_) => return Ok(written),
+                Err(Error::WriteConflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes if the condition holds of what is stored.
+    fn write_if(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        holds: impl Fn(Option<&[u8]>) -> bool,
+    ) -> Result<bool> {
+        self.write(|tree| {
+            let holds = holds(tree.get(key)?.as_deref());
+            if holds {
+                tree.insert(key, value)?;
+            }
+            Ok(holds)
+        })
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
+        let transaction = self.database.begin_read()?;
+        let tree = transaction.get_tree(TREE)?.context("the tree was made at opening")?;
+        read(&tree)
+    }
+}
+
+impl Engine for Canopy {
+    fn put(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<()> {
+        self.write(|tree| Ok(tree.insert(&key::encode(partition, row), value)?))
+    }
+
+    fn put_group(&self, rows: &[Row]) -> Result<()> {
+        self.write(|tree| {
+            for row in rows {
+                tree.insert(&key::encode(&row.key.partition, &row.key.row), &row.value)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn load(&self, rows: Vec<Row>) -> Result<()> {
+        self.put_group(&rows)
+    }
+
+    fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {
+        self.write_if(&key::encode(partition, row), value, |found| found.is_none())
+    }
+
+    fn replace(&self, partition: &[u8], row: &[u8], etag: ETag, value: &[u8]) -> Result<bool> {
+        let unchanged = |found: Option<&[u8]>| found.is_some_and(|found| ETag::of(found) == etag);
+        self.write_if(&key::encode(partition, row), value, unchanged)
+    }
+
+    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+        self.read(|tree| {
+            Ok(tree.get(&key::encode(partition, row))?.map(|found| {
+                value.clear();
+                value.extend_from_slice(&found);
+                ETag::of(&found)
+            }))
+        })
+    }
+
+    fn page(
+        &self,
+        partition: &[u8],
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let range = key::encode(partition, from)..key::partition_end(partition);
+        self.read(|tree| {
+            for found in tree.range(range)?.take(limit) {
+                each(&found?.1);
+            }
+            Ok(())
+        })
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.read(|tree| {
+            for found in tree.iter()? {
+                each(&found?.1);
+            }
+            Ok(())
+        })
+    }
+
+    fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()> {
+        self.write(|tree| {
+            tree.delete(&key::encode(partition, row))?;
+            Ok(())
+        })
+    }
+
+    fn delete_partition(&self, partition: &[u8]) -> Result<()> {
+        let range = key::encode(partition, b"")..key::partition_end(partition);
+        self.write(|tree| Ok(tree.delete_range(range.clone())?))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.database.sync()?;
+        Ok(self.database.checkpoint()?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.database.sync()?)
+    }
+}

@@ -1,0 +1,147 @@
+//! RocksDB: the settings that its wiki recommends for a start ("Setup Options and Basic Tuning").
+//!
+//! Those are leveled compaction with dynamic level sizes, blocks of 16 KiB, LZ4 and at the bottom
+//! zstd, Bloom filters of 10 bits, indexes and filters within the block cache, `bytes_per_sync` of
+//! 1 MiB. Half of the budget is block cache, half is four memtables. Conditions are a get and a put
+//! under a lock by key; a partition is deleted by `DeleteRange`. Checksums are verified on reads,
+//! as by default.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
+    WriteBatch, WriteOptions,
+};
+
+use super::stripes::Stripes;
+use super::{Durability, ETag, Engine, Setup, key};
+use crate::workload::Row;
+
+const MEMTABLES: usize = 4;
+
+struct Rocks {
+    db: DB,
+    write: WriteOptions,
+    stripes: Stripes,
+}
+
+pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(setup.budget / 2));
+    table.set_block_size(16 << 10);
+    table.set_bloom_filter(10.0, false);
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&table);
+    options.increase_parallelism(std::thread::available_parallelism()?.get().try_into()?);
+    options.set_write_buffer_size(setup.budget / 2 / MEMTABLES);
+    options.set_max_write_buffer_number(MEMTABLES.try_into()?);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    options.set_bytes_per_sync(1 << 20);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    let db = DB::open(&options, dir)?;
+    let mut write = WriteOptions::default();
+    write.set_sync(setup.durability == Durability::Synced);
+    Ok(Box::new(Rocks { db, write, stripes: Stripes::new() }))
+}
+
+impl Engine for Rocks {
+    fn put(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.put_opt(key::encode(partition, row), value, &self.write)?)
+    }
+
+    fn put_group(&self, rows: &[Row]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for row in rows {
+            batch.put(key::encode(&row.key.partition, &row.key.row), &row.value);
+        }
+        Ok(self.db.write_opt(batch, &self.write)?)
+    }
+
+    fn load(&self, rows: Vec<Row>) -> Result<()> {
+        self.put_group(&rows)
+    }
+
+    fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {
+        let key = key::encode(partition, row);
+        let _locked = self.stripes.lock(&key);
+        let absent = self.db.get_pinned(&key)?.is_none();
+        if absent {
+            self.db.put_opt(key, value, &self.write)?;
+        }
+        Ok(absent)
+    }
+
+    fn replace(&self, partition: &[u8], row: &[u8], etag: ETag, value: &[u8]) -> Result<bool> {
+        let key = key::encode(partition, row);
+        let _locked = self.stripes.lock(&key);
+        let unchanged = self.db.get_pinned(&key)?.is_some_and(|found| ETag::of(&found) == etag);
+        if unchanged {
+            self.db.put_opt(key, value, &self.write)?;
+        }
+        Ok(unchanged)
+    }
+
+    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+        Ok(self.db.get_pinned(key::encode(partition, row))?.map(|found| {
+            value.clear();
+            value.extend_from_slice(&found);
+            ETag::of(&found)
+        }))
+    }
+
+    fn page(
+        &self,
+        partition: &[u8],
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(key::partition_end(partition));
+        let mut found = self.db.raw_iterator_opt(options);
+        found.seek(key::encode(partition, from));
+        for _ in 0..limit {
+            let Some(value) = found.value() else { break };
+            each(value);
+            found.next();
+        }
+        Ok(found.status()?)
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut found = self.db.raw_iterator();
+        found.seek_to_first();
+        while let Some(value) = found.value() {
+            each(value);
+            found.next();
+        }
+        Ok(found.status()?)
+    }
+
+    fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()> {
+        Ok(self.db.delete_opt(key::encode(partition, row), &self.write)?)
+    }
+
+    fn delete_partition(&self, partition: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        batch.delete_range(key::encode(partition, b""), key::partition_end(partition));
+        Ok(self.db.write_opt(batch, &self.write)?)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let mut options = WaitForCompactOptions::default();
+        options.set_flush(true);
+        self.db.flush_wal(true)?;
+        Ok(self.db.wait_for_compact(&options)?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.cancel_all_background_work(true);
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! tablestone beside the engines that its users would pick instead: a table of ratios, and the
+//! floor of the machine beside it. README.md says how each engine is set up and what this does not
+//! show.
+
+mod child;
+mod engine;
+mod floor;
+mod meter;
+mod options;
+mod report;
+mod session;
+mod work;
+mod workload;
+
+use anyhow::Result;
+use clap::Parser;
+
+use engine::PEERS;
+use options::Options;
+use work::WORKS;
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    if let Some(json) = &options.child {
+        return child::run(json);
+    }
+    if options.list {
+        PEERS.iter().for_each(|peer| println!("engine  {}", peer.name));
+        WORKS.iter().for_each(|work| println!("work    {:24} {}", work.name, work.about));
+        return Ok(());
+    }
+    let session = session::compare(&options)?;
+    print!("{}", report::markdown(&options, &session));
+    Ok(())
+}

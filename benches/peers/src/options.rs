@@ -1,0 +1,110 @@
+//! The command line, and what follows from it: which engines and works, how much, how long.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use crate::engine::{PEERS, Peer};
+use crate::work::{WORKS, Work};
+
+/// tablestone beside the engines that its users would pick instead.
+#[derive(Parser, Debug)]
+#[command(version, about)]
+pub struct Options {
+    /// A look of about 8 minutes instead of an hour: less data, two rounds.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these engines; tablestone first if none is named. Repeatable.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Vec<String>,
+    /// Only works whose name begins so. Repeatable.
+    #[arg(long, value_name = "PREFIX")]
+    pub work: Vec<String>,
+    /// Rounds, each with every engine in turn [default: 3, quick 2].
+    #[arg(long)]
+    pub rounds: Option<u32>,
+    /// Entities that a database is loaded with [default: 1,000,000, quick 100,000].
+    #[arg(long)]
+    pub entities: Option<u64>,
+    /// Seconds that a timed work is measured [default: 3, quick 0.3].
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// MiB for caches and write buffers of an engine.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub budget: usize,
+    /// What all keys, values and choices follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where databases are made and removed again; must not be in memory [default: the system's].
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keeps the result of every single run in this file, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Lists engines and works.
+    #[arg(long)]
+    pub list: bool,
+    /// Does one piece of work as a process of its own, and says how it went in a line of JSON.
+    #[arg(long, hide = true, value_name = "JSON")]
+    pub child: Option<String>,
+}
+
+impl Options {
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 2 } else { 3 }).max(1)
+    }
+
+    pub fn entities(&self) -> u64 {
+        self.entities.unwrap_or(if self.quick { 100_000 } else { 1_000_000 }).max(1_000)
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(if self.quick { 0.3 } else { 3.0 }).max(0.01)
+    }
+
+    pub fn peers(&self) -> Result<Vec<&'static Peer>> {
+        for name in &self.engine {
+            if !PEERS.iter().any(|peer| peer.name == name) {
+                bail!("no engine {name:?} is built in; --list says which are");
+            }
+        }
+        let chosen = |peer: &&Peer| {
+            self.engine.is_empty() || self.engine.iter().any(|name| name == peer.name)
+        };
+        Ok(PEERS.iter().filter(chosen).collect())
+    }
+
+    pub fn works(&self) -> Result<Vec<&'static Work>> {
+        for prefix in &self.work {
+            if !WORKS.iter().any(|work| work.name.starts_with(prefix.as_str())) {
+                bail!("no work begins with {prefix:?}; --list says which there are");
+            }
+        }
+        let chosen = |work: &&Work| {
+            self.work.is_empty() || self.work.iter().any(|p| work.name.starts_with(p.as_str()))
+        };
+        Ok(WORKS.iter().filter(chosen).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_and_unknown_names_are_refused() {
+        let parse = |arguments: &[&str]| {
+            Options::try_parse_from([&["peers"], arguments].concat()).expect("it parses")
+        };
+        let all = parse(&[]);
+        assert_eq!(all.peers().expect("engines").len(), PEERS.len());
+        assert_eq!(all.works().expect("works").len(), WORKS.len());
+        let some = parse(&["--engine", "tablestone", "--work", "egt", "--quick"]);
+        assert_eq!(some.peers().expect("engines").len(), 1);
+        assert_eq!(some.works().expect("works").len(), 3);
+        assert_eq!((some.rounds(), some.entities()), (2, 100_000));
+        assert!(parse(&["--engine", "oracle"]).peers().is_err());
+        assert!(parse(&["--work", "nothing"]).works().is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! A whole comparison: the floor, then each work in rounds with every engine in turn, then the
+//! floor again; progress on standard error.
+//!
+//! Engines take turns within a work (A B C, B C A, ...), so that a machine that slows down slows
+//! all of them, and none is always first.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::child::{self, Assignment, Role};
+use crate::engine::Peer;
+use crate::floor::{self, Floor};
+use crate::options::Options;
+use crate::work::{Measured, Start, Work};
+
+/// One engine doing one work once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    pub engine: &'static str,
+    pub work: &'static str,
+    pub round: u32,
+    pub measured: Option<Measured>,
+    pub failure: Option<String>,
+}
+
+/// All that a comparison found out.
+pub struct Session {
+    pub floors: [Floor; 2],
+    pub runs: Vec<Run>,
+}
+
+struct Plan<'a> {
+    options: &'a Options,
+    home: PathBuf,
+    bar: ProgressBar,
+}
+
+pub fn compare(options: &Options) -> Result<Session> {
+    let (peers, works) = (options.peers()?, options.works()?);
+    let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let home = tempfile::Builder::new().prefix("tablestone-peers-").tempdir_in(parent)?;
+    let steps = peers.len() as u64 * (works.len() as u64 * u64::from(options.rounds()) + 1) + 2;
+    let bar = ProgressBar::new(steps);
+    bar.set_style(ProgressStyle::with_template(
+        "{elapsed} of {duration} {wide_bar} {pos}/{len} {msg}",
+    )?);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    let plan = Plan { options, home: home.path().to_owned(), bar };
+    let mut json = options.json.as_ref().map(File::create).transpose()?;
+
+    let before = plan.floor()?;
+    let broken = plan.prepare(&peers, &works)?;
+    let mut runs = Vec::new();
+    for work in works {
+        for round in 0..options.rounds() {
+            let mut turn = peers.clone();
+            turn.rotate_left(round as usize % peers.len());
+            for peer in turn {
+                let run = plan.run(peer, work, round, &broken);
+                plan.note(&run);
+                if let Some(json) = &mut json {
+                    writeln!(json, "{}", serde_json::to_string(&run)?)?;
+                }
+                runs.push(run);
+            }
+        }
+    }
+    let after = plan.floor()?;
+    plan.bar.finish_and_clear();
+    Ok(Session { floors: [before, after], runs })
+}
+
+impl Plan<'_> {
+    fn floor(&self) -> Result<Floor> {
+        self.bar.set_message("the floor of the machine");
+        let floor = floor::measure(&self.home, self.options.seconds());
+        self.bar.inc(1);
+        floor.context("measuring the floor")
+    }
+
+    fn assignment(&self, engine: &str, work: &str, dir: PathBuf) -> Assignment {
+        Assignment {
+            role: Role::Measure,
+            engine: engine.into(),
+            work: work.into(),
+            dir,
+            entities: self.options.entities(),
+            seconds: self.options.seconds(),
+            budget: self.options.budget << 20,
+            seed: self.options.seed,
+        }
+    }
+
+    fn base(&self, engine: &str) -> PathBuf {
+        self.home.join(format!("base-{engine}"))
+    }
+
+    /// Loads each engine once; names those that could not be loaded, with the reason.
+    fn prepare(&self, peers: &[&Peer], works: &[&Work]) -> Result<Vec<(&'static str, String)>> {
+        let mut broken = Vec::new();
+        for peer in peers {
+            self.bar.set_message(format!("{}: loading", peer.name));
+            if works.iter().any(|work| work.start != Start::Empty) {
+                let dir = self.base(peer.name);
+                fs::create_dir(&dir)?;
+                if let Err(error) =
+                    child::prepare(&self.assignment(peer.name, "load-sequential", dir))
+                {
+                    broken.push((peer.name, format!("loading: {error:#}")));
+                }
+            }
+            self.bar.inc(1);
+        }
+        Ok(broken)
+    }
+
+    fn run(&self, peer: &Peer, work: &Work, round: u32, broken: &[(&str, String)]) -> Run {
+        self.bar.set_message(format!("{}: {}", work.name, peer.name));
+        let broken = broken.iter().find(|(name, _)| *name == peer.name);
+        let outcome = match broken {
+            Some((_, reason)) if work.start != Start::Empty => Err(anyhow::anyhow!("{reason}")),
+            _ => self.measure(peer, work),
+        };
+        let (measured, failure) = match outcome {
+            Ok(measured) => (Some(measured), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        Run { engine: peer.name, work: work.name, round, measured, failure }
+    }
+
+    fn measure(&self, peer: &Peer, work: &Work) -> Result<Measured> {
+        if work.start == Start::Shared {
+            let dir = self.base(peer.name);
+            return child::measure(&self.assignment(peer.name, work.name, dir));
+        }
+        let dir = self.home.join("run");
+        fs::create_dir(&dir)?;
+        let outcome = match work.start {
+            Start::Loaded => copy_synced(&self.base(peer.name), &dir),
+            Start::Empty | Start::Shared => Ok(()),
+        };
+        let outcome = outcome
+            .context("copying the loaded database")
+            .and_then(|()| child::measure(&self.assignment(peer.name, work.name, dir.clone())));
+        fs::remove_dir_all(&dir)?;
+        outcome
+    }
+
+    fn note(&self, run: &Run) {
+        if let Some(failure) = &run.failure {
+            self.bar.println(format!("{} by {} failed: {failure}", run.work, run.engine));
+        }
+        self.bar.inc(1);
+    }
+}
+
+/// Copies a directory and syncs it, so that nobody's measurement pays for writing it back.
+fn copy_synced(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&target)?;
+            copy_synced(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+            File::open(&target)?.sync_all()?;
+        }
+    }
+    File::open(to)?.sync_all()
+}

@@ -1,0 +1,116 @@
+//! Works that move much at once: loads, large values, deleting a partition.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use rand::RngExt;
+
+use super::read::Seen;
+use super::stage::{Measured, Stage, Worker};
+use crate::engine::Engine;
+use crate::meter::Meter;
+use crate::workload::Row;
+
+/// Entities of one write of a load.
+const LOAD: usize = 1_000;
+/// Bytes of a large value.
+const LARGE: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
+/// Bytes of large values for a second that other works last.
+const LARGE_BYTES_A_SECOND: f64 = 300e6;
+
+/// Loads entities in this order; each thousand is one operation.
+pub(crate) fn load(
+    stage: &Stage,
+    engine: &dyn Engine,
+    order: impl Iterator<Item = u64>,
+    worker: &mut Worker<'_>,
+) -> Result<()> {
+    let mut order = order.peekable();
+    while order.peek().is_some() {
+        let rows: Vec<Row> = order.by_ref().take(LOAD).map(|n| stage.data.row(n)).collect();
+        worker.entities += rows.len() as u64;
+        worker.logical_bytes += rows.iter().map(|row| row.len() as u64).sum::<u64>();
+        worker.clock(|_| engine.load(rows))?;
+    }
+    Ok(())
+}
+
+/// The operations of a load are entities: its rate is what matters, until settled.
+fn load_until_settled(stage: &Stage, order: impl Iterator<Item = u64>) -> Result<Measured> {
+    let engine = stage.open()?;
+    let mut worker = Worker::new(stage, 0);
+    let meter = Meter::start()?;
+    load(stage, &*engine, order, &mut worker)?;
+    engine.settle()?;
+    let elapsed = meter.elapsed();
+    let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
+    measured.operations = measured.entities;
+    measured.extras.clear();
+    Ok(measured)
+}
+
+pub(super) fn load_sequential(stage: &Stage) -> Result<Measured> {
+    load_until_settled(stage, 0..stage.data.entities())
+}
+
+pub(super) fn load_random(stage: &Stage) -> Result<Measured> {
+    load_until_settled(stage, stage.data.shuffled().into_iter())
+}
+
+impl Stage {
+    /// Fills the directory with all entities for the works that begin with them.
+    pub fn prepare(&self) -> Result<()> {
+        let engine = self.open()?;
+        let mut worker = Worker::new(self, 0);
+        load(self, &*engine, 0..self.data.entities(), &mut worker)?;
+        engine.settle()?;
+        engine.close()
+    }
+}
+
+pub(super) fn large_values(stage: &Stage) -> Result<Measured> {
+    let engine = stage.open()?;
+    let mut worker = Worker::new(stage, 0);
+    let meter = Meter::start()?;
+    let bytes = (stage.plan.seconds * LARGE_BYTES_A_SECOND) as u64;
+    while worker.logical_bytes < bytes {
+        let key = stage.data.key(stage.data.scattered(worker.step));
+        worker.step += 1;
+        let size = worker.rng.random_range(LARGE);
+        let version = worker.step;
+        let mut value = std::mem::take(&mut worker.value);
+        stage.data.value_of(&mut worker.rng, version, size, &mut value);
+        worker.value = value;
+        worker.clock(|worker| engine.put(&key.partition, &key.row, &worker.value))?;
+        worker.wrote(&key);
+    }
+    engine.settle()?;
+    let elapsed = meter.elapsed();
+    let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
+    let rate = measured.logical_bytes as f64 / 1e6 / measured.seconds;
+    measured.extras = [("MB/s".to_owned(), rate)].into();
+    Ok(measured)
+}
+
+/// Entities a second are those of the scan after the deletion, which finds out what it left behind.
+pub(super) fn mass_delete(stage: &Stage) -> Result<Measured> {
+    let (partition, _, deleted) = stage.data.heaviest();
+    let engine = stage.open()?;
+    let mut worker = Worker::new(stage, 0);
+    let meter = Meter::start()?;
+    worker.clock(|_| engine.delete_partition(&partition))?;
+    let deletion = meter.elapsed();
+    let mut read = Seen::default();
+    let scanning = Instant::now();
+    engine.scan(&mut |value| read.see(value))?;
+    let scan = scanning.elapsed();
+    let left = read.finish();
+    anyhow::ensure!(left == stage.data.entities() - deleted, "{left} entities are left");
+    worker.entities = left;
+    engine.settle()?;
+    let mut measured = stage.finish(engine, &meter, worker, deletion + scan)?;
+    measured.operations = left;
+    measured.extras.insert("deletion ms".into(), deletion.as_secs_f64() * 1e3);
+    measured.extras.insert("scan after it ms".into(), scan.as_secs_f64() * 1e3);
+    Ok(measured)
+}

@@ -1,0 +1,250 @@
+//! [`Stage`]: where a work runs; threads, their clocks, and what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::Work;
+use crate::child::Assignment;
+use crate::engine::{Engine, PEERS, Peer, Setup};
+use crate::meter::{Meter, Usage, disk_bytes};
+use crate::workload::{Dataset, Rng};
+
+/// Nanoseconds that an operation is counted as if it took longer.
+const LONGEST: u64 = 100_000_000_000;
+
+/// Nanoseconds that operations took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+impl Latency {
+    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: histogram.max() }
+    }
+}
+
+/// What a work found out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    pub operations: u64,
+    pub entities: u64,
+    pub seconds: f64,
+    /// Bytes of keys and values that were written.
+    pub logical_bytes: u64,
+    pub latency: Latency,
+    pub usage: Usage,
+    pub disk_bytes: u64,
+    /// What only this work measures, by name and unit.
+    pub extras: BTreeMap<String, f64>,
+}
+
+/// One engine, one directory, one process.
+pub struct Stage {
+    pub plan: Assignment,
+    pub work: &'static Work,
+    pub data: Dataset,
+    peer: &'static Peer,
+    versions: AtomicU64,
+}
+
+impl Stage {
+    pub fn new(plan: Assignment) -> Result<Self> {
+        let peer = PEERS.iter().find(|peer| peer.name == plan.engine);
+        let peer = peer.with_context(|| format!("no engine {:?}", plan.engine))?;
+        let work = super::find(&plan.work).with_context(|| format!("no work {:?}", plan.work))?;
+        let data = Dataset::new(plan.entities, plan.seed);
+        let versions = AtomicU64::new(data.entities());
+        Ok(Self { plan, work, data, peer, versions })
+    }
+
+    fn setup(&self) -> Setup {
+        let Work { durability, threads, .. } = *self.work;
+        Setup { durability, threads, budget: self.plan.budget }
+    }
+
+    pub(super) fn open(&self) -> Result<Box<dyn Engine>> {
+        (self.peer.open)(&self.plan.dir, self.setup())
+    }
+
+    /// Does an operation again and again from the work's threads until the time is over.
+    pub(super) fn timed(
+        &self,
+        operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
+    ) -> Result<Measured> {
+        self.timed_for(self.plan.seconds, operation)
+    }
+
+    pub(super) fn timed_for(
+        &self,
+        seconds: f64,
+        operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
+    ) -> Result<Measured> {
+        let engine = self.open()?;
+        let start = Barrier::new(self.work.threads + 1);
+        let meter = Meter::start()?;
+        let (workers, elapsed) = thread::scope(|scope| {
+            let (start, engine, operation) = (&start, &*engine, &operation);
+            let threads: Vec<_> = (0..self.work.threads)
+                .map(|thread| {
+                    scope.spawn(move || -> Result<Worker<'_>> {
+                        let mut worker = Worker::new(self, thread as u64);
+                        start.wait();
+                        worker.begun = Instant::now();
+                        while worker.begun.elapsed().as_secs_f64() < seconds {
+                            operation(engine, &mut worker)?;
+                        }
+                        Ok(worker)
+                    })
+                })
+                .collect();
+            start.wait();
+            let begun = Instant::now();
+            let workers: Result<Vec<Worker<'_>>> = threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+                .collect();
+            (workers, begun.elapsed())
+        });
+        let mut total = Worker::new(self, u64::MAX - 2);
+        for worker in workers? {
+            total.add(&worker)?;
+        }
+        self.finish(engine, &meter, total, elapsed)
+    }
+
+    /// Settles, closes, and adds up.
+    pub(super) fn finish(
+        &self,
+        engine: Box<dyn Engine>,
+        meter: &Meter,
+        total: Worker<'_>,
+        elapsed: Duration,
+    ) -> Result<Measured> {
+        let settling = Instant::now();
+        let mut extras = total.extras;
+        if total.logical_bytes > 0 {
+            engine.settle()?;
+            extras.insert("settling s".into(), settling.elapsed().as_secs_f64());
+        }
+        let usage = meter.stop()?;
+        engine.close()?;
+        Ok(Measured {
+            operations: total.latency.len(),
+            entities: total.entities,
+            seconds: elapsed.as_secs_f64(),
+            logical_bytes: total.logical_bytes,
+            latency: Latency::of(&total.latency),
+            usage,
+            disk_bytes: disk_bytes(&self.plan.dir)?,
+            extras,
+        })
+    }
+}
+
+/// A thread of a work: its choices, its buffer, its clock.
+pub(super) struct Worker<'a> {
+    stage: &'a Stage,
+    pub(super) thread: u64,
+    pub(super) rng: Rng,
+    pub(super) value: Vec<u8>,
+    /// Operations begun, for works that walk through the data.
+    pub(super) step: u64,
+    pub(super) begun: Instant,
+    latency: Histogram<u64>,
+    pub(super) entities: u64,
+    pub(super) logical_bytes: u64,
+    pub(super) extras: BTreeMap<String, f64>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(stage: &'a Stage, thread: u64) -> Self {
+        let latency = Histogram::new_with_max(LONGEST, 3).expect("three digits are supported");
+        Self {
+            stage,
+            thread,
+            rng: stage.data.rng(thread),
+            value: Vec::new(),
+            step: 0,
+            begun: Instant::now(),
+            latency,
+            entities: 0,
+            logical_bytes: 0,
+            extras: BTreeMap::new(),
+        }
+    }
+
+    /// Makes a new value in the worker's buffer.
+    pub(super) fn new_value(&mut self) {
+        let version = self.stage.versions.fetch_add(1, Ordering::Relaxed);
+        self.stage.data.value(&mut self.rng, version, &mut self.value);
+    }
+
+    /// Does a call of the engine under the clock.
+    pub(super) fn clock<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let begun = Instant::now();
+        let outcome = call(self)?;
+        self.record(begun.elapsed());
+        Ok(outcome)
+    }
+
+    pub(super) fn record(&mut self, time: Duration) {
+        self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
+    }
+
+    pub(super) fn count(&mut self, extra: &str, by: f64) {
+        if let Some(count) = self.extras.get_mut(extra) {
+            *count += by;
+        } else {
+            self.extras.insert(extra.to_owned(), by);
+        }
+    }
+
+    fn add(&mut self, other: &Self) -> Result<()> {
+        self.latency.add(&other.latency).map_err(|error| anyhow!("{error:?}"))?;
+        self.entities += other.entities;
+        self.logical_bytes += other.logical_bytes;
+        for (name, count) in &other.extras {
+            self.count(name, *count);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::Role;
+
+    #[test]
+    fn a_worker_records_times_and_adds_up() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stage = Stage::new(Assignment {
+            role: Role::Measure,
+            engine: "tablestone".into(),
+            work: "put-unsynced-4".into(),
+            dir: dir.path().to_owned(),
+            entities: 1_000,
+            seconds: 0.05,
+            budget: 8 << 20,
+            seed: 1,
+        });
+        let measured = stage.and_then(|stage| (stage.work.run)(&stage)).expect("it is measured");
+        let Latency { p50, p99, p999, max } = measured.latency;
+        assert!(100 < p50 && p50 <= p99 && p99 <= p999 && p999 <= max, "{measured:?}");
+        assert_eq!(measured.operations, measured.entities);
+        assert!(measured.seconds >= 0.05 && measured.logical_bytes > 100 * measured.entities);
+        assert!(measured.disk_bytes > 0 && measured.usage.cpu_seconds > 0.0, "{measured:?}");
+    }
+}

@@ -1,0 +1,297 @@
+//! The data that every engine is given: keys, values and choices among them, from one seed.
+//!
+//! Entities are numbered in key order. Partitions have zipfian weight, the heavy ones scattered
+//! among the light, so a uniform choice of an entity is already a skewed choice of a partition.
+//! Everything is a function of the seed and the number of entities; no engine sees other data.
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+
+/// Exponent of the partitions' weights and of the popularity of entities: YCSB's.
+const SKEW: f64 = 0.99;
+/// Entities of a partition, on average.
+const MEAN_PARTITION: u64 = 100;
+/// One entity in this many is large.
+const LARGE_ONE_IN: u64 = 500;
+/// Bytes of an ordinary value; with its keys an entity has about 200.
+const VALUE_BYTES: std::ops::Range<usize> = 100..240;
+const LARGE_VALUE_BYTES: std::ops::Range<usize> = 4 << 10..32 << 10;
+/// Bytes of text that values are cut from: more than any compressor's window over a block.
+const POOL_BYTES: usize = 4 << 20;
+/// A prime above the number of entities, far from round: multiplication by it permutes them.
+const SCATTER: u128 = 2_654_435_761;
+
+/// Bytes at the front of each value that hold its version.
+pub const VERSION_BYTES: usize = 8;
+
+pub type Rng = SmallRng;
+
+/// Partition and row key of an entity.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub partition: Vec<u8>,
+    pub row: Vec<u8>,
+}
+
+impl Key {
+    pub fn len(&self) -> usize {
+        self.partition.len() + self.row.len()
+    }
+}
+
+/// An entity with its value, as it is written.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    pub key: Key,
+    pub value: Vec<u8>,
+}
+
+impl Row {
+    pub fn len(&self) -> usize {
+        self.key.len() + self.value.len()
+    }
+}
+
+/// All entities that a database is loaded with.
+pub struct Dataset {
+    /// Number of the first entity of each partition, in key order, and their total.
+    starts: Vec<u64>,
+    heaviest: usize,
+    popularity: Zipf<f64>,
+    pool: Vec<u8>,
+    seed: u64,
+}
+
+impl Dataset {
+    pub fn new(entities: u64, seed: u64) -> Self {
+        let partitions = (entities / MEAN_PARTITION).max(1);
+        let weights: Vec<f64> =
+            (0..partitions).map(|p| (scatter(p, partitions) as f64 + 1.0).powf(-SKEW)).collect();
+        let total: f64 = weights.iter().sum();
+        let mut starts = vec![0];
+        let mut seen = 0.0;
+        for weight in &weights {
+            seen += weight;
+            starts.push(((seen / total) * entities as f64).round() as u64);
+        }
+        let heaviest = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
+        let popularity = Zipf::new(entities.max(1) as f64, SKEW).expect("a valid distribution");
+        Self { starts, heaviest: heaviest.unwrap_or(0), popularity, pool: text_pool(seed), seed }
+    }
+
+    pub fn entities(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// A generator of a thread's own.
+    pub fn rng(&self, thread: u64) -> Rng {
+        Rng::seed_from_u64(self.seed ^ (thread + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// The numbers of all entities in random order.
+    pub fn shuffled(&self) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..self.entities()).collect();
+        order.shuffle(&mut self.rng(u64::MAX - 1));
+        order
+    }
+
+    /// Key of the entity with this number; keys are in the order of the numbers.
+    pub fn key(&self, entity: u64) -> Key {
+        self.slot(entity, 0)
+    }
+
+    /// A key right after the entity's that no entity has until it is inserted.
+    pub fn absent(&self, entity: u64) -> Key {
+        self.slot(entity, 1)
+    }
+
+    fn slot(&self, entity: u64, odd: u64) -> Key {
+        let partition = self.starts.partition_point(|start| *start <= entity) - 1;
+        let row = (entity - self.starts[partition]) * 2 + odd;
+        Key { partition: partition_key(partition), row: format!("order-{row:010}").into_bytes() }
+    }
+
+    /// The partition with the most entities: its key, its first entity and their number.
+    pub fn heaviest(&self) -> (Vec<u8>, u64, u64) {
+        let first = self.starts[self.heaviest];
+        (partition_key(self.heaviest), first, self.starts[self.heaviest + 1] - first)
+    }
+
+    /// Any entity, all alike: heavy partitions are chosen by their weight.
+    pub fn uniform(&self, rng: &mut Rng) -> u64 {
+        rng.random_range(0..self.entities())
+    }
+
+    /// An entity by its popularity: few are asked for most of the time, wherever they lie.
+    pub fn popular(&self, rng: &mut Rng) -> u64 {
+        let rank = self.popularity.sample(rng) as u64 - 1;
+        scatter(rank.min(self.entities() - 1), self.entities())
+    }
+
+    /// A different entity for each number below their count, in no order.
+    pub fn scattered(&self, number: u64) -> u64 {
+        scatter(number % self.entities(), self.entities())
+    }
+
+    /// Up to 100 entities of one partition, without gap: what a transaction of a group writes.
+    pub fn group(&self, rng: &mut Rng) -> std::ops::Range<u64> {
+        let first = self.uniform(rng);
+        let partition = self.starts.partition_point(|start| *start <= first) - 1;
+        let end = self.starts[partition + 1];
+        let start = self.starts[partition].max(first.min(end.saturating_sub(100)));
+        start..end.min(start + 100)
+    }
+
+    /// A new value in `value`: its version, then text of which about half is compressible.
+    pub fn value(&self, rng: &mut Rng, version: u64, value: &mut Vec<u8>) {
+        let large = rng.random_range(0..LARGE_ONE_IN) == 0;
+        let bytes =
+            if large { rng.random_range(LARGE_VALUE_BYTES) } else { rng.random_range(VALUE_BYTES) };
+        self.value_of(rng, version, bytes, value);
+    }
+
+    /// A new value of so many bytes.
+    pub fn value_of(&self, rng: &mut Rng, version: u64, bytes: usize, value: &mut Vec<u8>) {
+        let text = bytes.saturating_sub(VERSION_BYTES);
+        let from = rng.random_range(0..self.pool.len() - text);
+        value.clear();
+        value.extend_from_slice(&version.to_le_bytes());
+        value.extend_from_slice(&self.pool[from..from + text]);
+    }
+
+    /// The entity as it is loaded, the same in every run.
+    pub fn row(&self, entity: u64) -> Row {
+        let mut rng = Rng::seed_from_u64(self.seed ^ entity.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let mut value = Vec::new();
+        self.value(&mut rng, entity, &mut value);
+        Row { key: self.key(entity), value }
+    }
+}
+
+fn partition_key(partition: usize) -> Vec<u8> {
+    format!("customer-{partition:08}").into_bytes()
+}
+
+/// A permutation of the numbers below `count`.
+fn scatter(number: u64, count: u64) -> u64 {
+    (u128::from(number) * SCATTER % u128::from(count)) as u64
+}
+
+/// Property names and words, with random digits between them, as entities have.
+fn text_pool(seed: u64) -> Vec<u8> {
+    const WORDS: [&str; 12] = [
+        "Name",
+        "Address",
+        "Status",
+        "delivered",
+        "Quantity",
+        "Price",
+        "Timestamp",
+        "Warehouse",
+        "pending",
+        "Reference",
+        "Customer",
+        "Comment",
+    ];
+    let mut rng = Rng::seed_from_u64(seed);
+    let mut pool = String::with_capacity(POOL_BYTES + 32);
+    while pool.len() < POOL_BYTES {
+        pool.push_str(WORDS[rng.random_range(0..WORDS.len())]);
+        pool.push_str(&format!(":{:08x};", rng.random::<u32>()));
+    }
+    pool.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const ENTITIES: u64 = 20_000;
+
+    #[test]
+    fn one_seed_gives_one_dataset_and_another_seed_another() {
+        let rows = |seed| {
+            let data = Dataset::new(ENTITIES, seed);
+            (0..100).map(|n| data.row(n * 7).value).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(1), rows(1));
+        assert_ne!(rows(1), rows(2));
+        let data = Dataset::new(ENTITIES, 1);
+        let mut threads = [data.rng(0), data.rng(1), data.rng(0)];
+        let drawn: Vec<u64> = threads.iter_mut().map(|rng| data.popular(rng)).collect();
+        assert_eq!(drawn[0], drawn[2]);
+        assert_ne!(drawn[0], drawn[1]);
+    }
+
+    #[test]
+    fn keys_are_distinct_and_in_the_order_of_the_numbers() {
+        let data = Dataset::new(ENTITIES, 1);
+        assert_eq!(data.entities(), ENTITIES);
+        let keys: Vec<Key> = (0..ENTITIES).map(|n| data.key(n)).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b));
+        let absent: BTreeSet<Key> = (0..ENTITIES).map(|n| data.absent(n)).collect();
+        assert_eq!(absent.len(), keys.len());
+        assert!(keys.iter().all(|key| !absent.contains(key)));
+    }
+
+    #[test]
+    fn partitions_have_zipfian_weight() {
+        let data = Dataset::new(ENTITIES, 1);
+        let mut sizes: Vec<u64> = data.starts.windows(2).map(|w| w[1] - w[0]).collect();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let (key, first, size) = data.heaviest();
+        assert_eq!((size, data.key(first).partition), (sizes[0], key));
+        // The weight of rank r is (r + 1)^-0.99 of the first's.
+        for rank in [1, 3, 9, 30] {
+            let expected = sizes[0] as f64 / f64::from(rank as u32 + 1).powf(SKEW);
+            let ratio = sizes[rank] as f64 / expected;
+            assert!((0.95..1.05).contains(&ratio), "rank {rank} is {ratio} of what it should be");
+        }
+    }
+
+    #[test]
+    fn popular_entities_are_few_and_scattered() {
+        let data = Dataset::new(ENTITIES, 1);
+        let mut rng = data.rng(0);
+        let mut drawn: BTreeMap<u64, u64> = BTreeMap::new();
+        for _ in 0..100_000 {
+            *drawn.entry(data.popular(&mut rng)).or_default() += 1;
+        }
+        let mut counts: Vec<u64> = drawn.values().copied().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let harmonic: f64 = (1..=ENTITIES).map(|rank| (rank as f64).powf(-SKEW)).sum();
+        let first = counts[0] as f64 / 100_000.0 * harmonic;
+        assert!((0.9..1.1).contains(&first), "the first is {first} of its share");
+        let hottest: Vec<u64> = drawn.iter().filter(|d| *d.1 > 500).map(|d| *d.0).collect();
+        assert!(hottest.windows(2).any(|pair| pair[1] - pair[0] > 100));
+    }
+
+    #[test]
+    fn permutations_and_groups_stay_within_the_data() {
+        let data = Dataset::new(ENTITIES, 1);
+        let scattered: BTreeSet<u64> = (0..ENTITIES).map(|n| data.scattered(n)).collect();
+        assert_eq!(scattered.len() as u64, ENTITIES);
+        let shuffled: BTreeSet<u64> = data.shuffled().into_iter().collect();
+        assert_eq!(shuffled, scattered);
+        let mut rng = data.rng(0);
+        for _ in 0..1_000 {
+            let group = data.group(&mut rng);
+            assert!((1..=100).contains(&(group.end - group.start)));
+            assert_eq!(data.key(group.start).partition, data.key(group.end - 1).partition);
+        }
+    }
+
+    #[test]
+    fn entities_have_about_200_bytes_and_some_are_large() {
+        let data = Dataset::new(ENTITIES, 1);
+        let sizes: Vec<usize> = (0..ENTITIES).map(|n| data.row(n).len()).collect();
+        let large = sizes.iter().filter(|size| **size > 1_000).count();
+        assert!((20..70).contains(&large), "{large} large entities");
+        let ordinary: Vec<usize> = sizes.into_iter().filter(|size| *size < 1_000).collect();
+        let mean = ordinary.iter().sum::<usize>() / ordinary.len();
+        assert!((190..215).contains(&mean), "{mean} bytes on average");
+    }
+}
