@@ -79,6 +79,7 @@ pub fn prepare(plan: &Assignment) -> Result<()> {
 fn start(plan: &Assignment) -> Result<String> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["--child", &plan.to_json()?])
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -103,8 +104,8 @@ fn start(plan: &Assignment) -> Result<String> {
     };
     let (output, complaint) = (text(output)?, text(complaint)?);
     if !status.success() {
-        let last = complaint.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        bail!("{status}: {last}");
+        let said: Vec<&str> = complaint.split_whitespace().take(40).collect();
+        bail!("{status}: {}", said.join(" "));
     }
     Ok(output)
 }

@@ -27,7 +27,7 @@ pub struct Options {
     /// Entities that a database is loaded with [default: 1,000,000, quick 100,000].
     #[arg(long)]
     pub entities: Option<u64>,
-    /// Seconds that a timed work is measured [default: 3, quick 0.3].
+    /// Seconds that a timed work is measured [default: 3, quick 0.5].
     #[arg(long)]
     pub seconds: Option<f64>,
     /// MiB for caches and write buffers of an engine.
@@ -60,7 +60,7 @@ impl Options {
     }
 
     pub fn seconds(&self) -> f64 {
-        self.seconds.unwrap_or(if self.quick { 0.3 } else { 3.0 }).max(0.01)
+        self.seconds.unwrap_or(if self.quick { 0.5 } else { 3.0 }).max(0.01)
     }
 
     pub fn peers(&self) -> Result<Vec<&'static Peer>> {

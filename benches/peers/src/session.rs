@@ -58,6 +58,9 @@ pub fn compare(options: &Options) -> Result<Session> {
     let broken = plan.prepare(&peers, &works)?;
     let mut runs = Vec::new();
     for work in works {
+        if plan.bar.is_hidden() {
+            plan.say(work.name);
+        }
         for round in 0..options.rounds() {
             let mut turn = peers.clone();
             turn.rotate_left(round as usize % peers.len());
@@ -154,9 +157,18 @@ impl Plan<'_> {
 
     fn note(&self, run: &Run) {
         if let Some(failure) = &run.failure {
-            self.bar.println(format!("{} by {} failed: {failure}", run.work, run.engine));
+            self.say(&format!("{} by {} failed: {failure}", run.work, run.engine));
         }
         self.bar.inc(1);
+    }
+
+    /// A line above the bar, or alone where there is no terminal to draw one.
+    fn say(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{:5.0} s  {line}", self.bar.elapsed().as_secs_f64());
+        } else {
+            self.bar.println(line);
+        }
     }
 }
 
