@@ -2,10 +2,11 @@
 //!
 //! There is one writer at a time, so writes wait for one connection instead of polling the file's
 //! lock; each reading thread takes a connection from a pool. The budget is divided among as many
-//! page caches; a checkpoint waits until the log has a quarter of it, as the documentation advises
-//! where writes matter, not for 4 MiB. Durable is `synchronous=FULL`; unsynced is `NORMAL`, which the documentation
-//! recommends with a write-ahead log: commits reach the system, and syncs wait for a checkpoint.
-//! Conditions are in the `WHERE` of the statement. SQLite has no checksums without an extension.
+//! page caches. A checkpoint waits until the log has a quarter of the budget, not 4 MiB, as the
+//! documentation advises where writes matter. Durable is `synchronous=FULL`; unsynced is `NORMAL`,
+//! which it recommends with a write-ahead log: commits reach the system, and syncs wait for a
+//! checkpoint. Conditions are in the `WHERE` of the statement. SQLite has no checksums without an
+//! extension.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
