@@ -186,7 +186,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 /// Three digits that mean something, thousands apart.
 fn rounded(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if v < 1.0 => format!("{v:.3}"),
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),

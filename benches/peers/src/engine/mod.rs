@@ -4,6 +4,7 @@
 //! room's tests. Where an engine lacks an operation the adapter builds it from what the engine has,
 //! and its documentation says how; none gives up durability or atomicity to look faster.
 
+#[allow(dead_code, reason = "which of it is used depends on the engines that are built in")]
 mod key;
 #[cfg(any(feature = "rocksdb", feature = "fjall"))]
 mod stripes;
@@ -60,6 +61,7 @@ pub struct ETag(pub u64);
 
 impl ETag {
     /// The version at the front of a value: the ETag of engines that have none of their own.
+    #[allow(dead_code, reason = "not used if only tablestone is built in")]
     fn of(value: &[u8]) -> Self {
         let version = value.first_chunk::<VERSION_BYTES>().copied().unwrap_or_default();
         Self(u64::from_le_bytes(version))

@@ -55,15 +55,17 @@ pub(super) fn churn(stage: &Stage) -> Result<Measured> {
         let number = worker.step * stage.work.threads as u64 + worker.thread;
         worker.step += 1;
         let key = stage.data.key(stage.data.scattered(number));
-        if number % 3 == 0 {
-            worker.clock(|_| engine.delete(&key.partition, &key.row))?;
-            worker.entities += 1;
-            worker.logical_bytes += key.len() as u64;
-        } else if number % 3 == 1 {
-            put_at(engine, worker, &key)?;
-        } else {
-            let again = number.saturating_sub(1_001);
-            put_at(engine, worker, &stage.data.key(stage.data.scattered(again)))?;
+        match number % 3 {
+            0 => {
+                worker.clock(|_| engine.delete(&key.partition, &key.row))?;
+                worker.entities += 1;
+                worker.logical_bytes += key.len() as u64;
+            }
+            1 => put_at(engine, worker, &key)?,
+            _ => {
+                let deleted = stage.data.scattered(number.saturating_sub(1_001));
+                put_at(engine, worker, &stage.data.key(deleted))?;
+            }
         }
         let at = (worker.begun.elapsed().as_secs_f64() / slice.as_secs_f64()) as usize;
         if let Some(slice) = slices.get(at) {
