@@ -50,6 +50,7 @@ pub enum Durability {
 pub struct Setup {
     pub durability: Durability,
     /// Threads that will use it at a time.
+    #[allow(dead_code, reason = "not used if only tablestone is built in")]
     pub threads: usize,
     /// Bytes for caches and write buffers together.
     pub budget: usize,
