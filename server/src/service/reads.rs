@@ -4,8 +4,8 @@
 //! and print fifty rows that are in memory. But a read may wait for a disk, and the threads of the
 //! runtime have all connections to serve. Which it will be, the reads before it tell: short ones run
 //! at once until one was slow; then all are handed to the database's reader threads, for a while that
-//! is [`PAUSES`] times as long. So disks hold up the runtime for no more than a fifth of the time,
-//! and by one short read at a time.
+//! is [`PAUSES`] times as long. So disks hold up a thread of the runtime for no more than a fifth of
+//! the time, and by one short read at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -64,7 +64,8 @@ impl Reads {
     fn note(&self, began: Instant, ended: Instant) {
         let took = ended - began;
         if took > QUICK {
-            self.slow_until.store(self.micros(ended + took * PAUSES), Ordering::Relaxed);
+            // A longer pause that another thread began goes on.
+            self.slow_until.fetch_max(self.micros(ended + took * PAUSES), Ordering::Relaxed);
         }
     }
 
@@ -88,10 +89,13 @@ mod tests {
         let began = Instant::now();
         reads.note(began, began + QUICK);
         assert_eq!(reads.at_once(|| 2), Some(2));
+        reads.note(began, began + 2 * QUICK);
         reads.note(began, began + QUICK + Duration::from_micros(1));
         assert_eq!(reads.at_once(|| 3), None);
         assert_eq!(reads.handed_over(|| Ok(4)).await, Ok(4));
         tokio::time::advance(QUICK * (2 + PAUSES)).await;
+        assert_eq!(reads.at_once(|| 5), None, "the longer of two pauses");
+        tokio::time::advance(QUICK * (1 + PAUSES)).await;
         assert_eq!(reads.at_once(|| 5), Some(5));
     }
 }
