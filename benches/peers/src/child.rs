@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::scale::Scale;
 use crate::work::{Measured, Stage, recover};
 
 /// A process that takes longer is ended, and its work is reported as failed.
@@ -33,7 +34,7 @@ pub struct Assignment {
     pub engine: String,
     pub work: String,
     pub dir: PathBuf,
-    pub entities: u64,
+    pub scale: Scale,
     pub seconds: f64,
     pub budget: usize,
     pub seed: u64,

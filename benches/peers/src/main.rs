@@ -5,9 +5,12 @@
 mod child;
 mod engine;
 mod floor;
+mod growth;
 mod meter;
 mod options;
+mod plot;
 mod report;
+mod scale;
 mod session;
 mod work;
 mod workload;
@@ -27,6 +30,10 @@ fn main() -> Result<()> {
     if options.list {
         PEERS.iter().for_each(|peer| println!("engine  {}", peer.name));
         WORKS.iter().for_each(|work| println!("work    {:24} {}", work.name, work.about));
+        return Ok(());
+    }
+    if let Some(plots) = &options.grow {
+        print!("{}", growth::measure(&options, plots)?);
         return Ok(());
     }
     let session = session::compare(&options)?;

@@ -42,6 +42,14 @@ pub struct Options {
     /// Keeps the result of every single run in this file, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Measures how the cost of an entity changes with the number of entities, of tables (ours
+    /// alone) and of threads, instead of comparing; leaves plots in this directory. Of all engines
+    /// only tablestone, unless some are named.
+    #[arg(long, value_name = "DIR")]
+    pub grow: Option<PathBuf>,
+    /// How many times the entities there are at the end: 1, 10 or 100.
+    #[arg(long, value_name = "FACTOR", default_value_t = 10)]
+    pub grow_to: u64,
     /// Lists engines and works.
     #[arg(long)]
     pub list: bool,

@@ -163,7 +163,7 @@ fn in_order<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// The value in the middle; of an even number the mean of the two; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,
@@ -184,24 +184,26 @@ fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 /// Three digits that mean something, thousands apart.
-fn rounded(value: f64) -> String {
+pub fn rounded(value: f64) -> String {
     match value {
         0.0 => "0".into(),
         v if v < 1.0 => format!("{v:.3}"),
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),
-        v => {
-            let digits = format!("{v:.0}");
-            let mut spaced = String::new();
-            for (at, digit) in digits.chars().enumerate() {
-                if at > 0 && (digits.len() - at) % 3 == 0 {
-                    spaced.push(',');
-                }
-                spaced.push(digit);
-            }
-            spaced
-        }
+        v => grouped(&format!("{v:.0}")),
     }
+}
+
+/// Digits, thousands apart.
+pub fn grouped(digits: &str) -> String {
+    let mut spaced = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            spaced.push(',');
+        }
+        spaced.push(digit);
+    }
+    spaced
 }
 
 fn nanoseconds(nanos: f64) -> String {
@@ -222,6 +224,7 @@ fn line(text: &mut String, line: &str) {
 mod tests {
     use super::*;
     use crate::floor::Floor;
+    use crate::scale::Scale;
     use clap::Parser;
 
     fn run(engine: &'static str, round: u32, operations: u64) -> Run {
@@ -234,7 +237,14 @@ mod tests {
             extras: [("settling s".to_owned(), f64::from(round))].into(),
             ..Measured::default()
         };
-        Run { engine, work: "put-durable-1", round, measured: Some(measured), failure: None }
+        Run {
+            engine,
+            work: "put-durable-1",
+            scale: Scale::of(operations),
+            round,
+            measured: Some(measured),
+            failure: None,
+        }
     }
 
     fn report(runs: Vec<Run>) -> String {

@@ -12,11 +12,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::child::{self, Assignment, Role};
 use crate::engine::Peer;
 use crate::floor::{self, Floor};
 use crate::options::Options;
+use crate::scale::Scale;
 use crate::work::{Measured, Start, Work};
 
 /// One engine doing one work once.
@@ -24,6 +26,7 @@ use crate::work::{Measured, Start, Work};
 pub struct Run {
     pub engine: &'static str,
     pub work: &'static str,
+    pub scale: Scale,
     pub round: u32,
     pub measured: Option<Measured>,
     pub failure: Option<String>,
@@ -35,68 +38,118 @@ pub struct Session {
     pub runs: Vec<Run>,
 }
 
-struct Plan<'a> {
+/// Where runs are made, and how far they are.
+pub struct Bench<'a> {
     options: &'a Options,
-    home: PathBuf,
+    home: TempDir,
     bar: ProgressBar,
+    json: Option<File>,
+}
+
+/// Databases of one scale.
+struct Plan<'a> {
+    bench: &'a Bench<'a>,
+    home: PathBuf,
+    scale: Scale,
 }
 
 pub fn compare(options: &Options) -> Result<Session> {
     let (peers, works) = (options.peers()?, options.works()?);
-    let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let home = tempfile::Builder::new().prefix("tablestone-peers-").tempdir_in(parent)?;
-    let steps = peers.len() as u64 * (works.len() as u64 * u64::from(options.rounds()) + 1) + 2;
-    let bar = ProgressBar::new(steps);
-    bar.set_style(ProgressStyle::with_template(
-        "{elapsed} of {duration} {wide_bar} {pos}/{len} {msg}",
-    )?);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    let plan = Plan { options, home: home.path().to_owned(), bar };
-    let mut json = options.json.as_ref().map(File::create).transpose()?;
-
-    let before = plan.floor()?;
-    let broken = plan.prepare(&peers, &works)?;
-    let mut runs = Vec::new();
-    for work in works {
-        if plan.bar.is_hidden() {
-            plan.say(work.name);
-        }
-        for round in 0..options.rounds() {
-            let mut turn = peers.clone();
-            turn.rotate_left(round as usize % peers.len());
-            for peer in turn {
-                let run = plan.run(peer, work, round, &broken);
-                plan.note(&run);
-                if let Some(json) = &mut json {
-                    writeln!(json, "{}", serde_json::to_string(&run)?)?;
-                }
-                runs.push(run);
-            }
-        }
-    }
-    let after = plan.floor()?;
-    plan.bar.finish_and_clear();
+    let bench = Bench::new(options)?;
+    bench.bar.inc_length(2);
+    let before = bench.floor()?;
+    let runs = bench.runs(Scale::of(options.entities()), &peers, &works)?;
+    let after = bench.floor()?;
+    bench.finish();
     Ok(Session { floors: [before, after], runs })
 }
 
-impl Plan<'_> {
+impl<'a> Bench<'a> {
+    pub fn new(options: &'a Options) -> Result<Self> {
+        let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let home = tempfile::Builder::new().prefix("tablestone-peers-").tempdir_in(parent)?;
+        let bar = ProgressBar::new(0);
+        bar.set_style(ProgressStyle::with_template(
+            "{elapsed} of {duration} {wide_bar} {pos}/{len} {msg}",
+        )?);
+        bar.enable_steady_tick(Duration::from_millis(500));
+        let json = options.json.as_ref().map(File::create).transpose()?;
+        Ok(Self { options, home, bar, json })
+    }
+
+    /// Every work in rounds with every engine in turn, at one scale.
+    pub fn runs(
+        &self,
+        scale: Scale,
+        peers: &[&'static Peer],
+        works: &[&'static Work],
+    ) -> Result<Vec<Run>> {
+        let rounds = self.options.rounds();
+        self.bar.inc_length(peers.len() as u64 * (works.len() as u64 * u64::from(rounds) + 1));
+        let home = tempfile::tempdir_in(&self.home)?;
+        let plan = Plan { bench: self, home: home.path().to_owned(), scale };
+        let broken = plan.prepare(peers, works)?;
+        let mut runs = Vec::new();
+        for work in works {
+            if self.bar.is_hidden() {
+                self.say(work.name);
+            }
+            for round in 0..rounds {
+                let mut turn = peers.to_vec();
+                turn.rotate_left(round as usize % peers.len());
+                for peer in turn {
+                    let run = plan.run(peer, work, round, &broken);
+                    self.note(&run)?;
+                    runs.push(run);
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
     fn floor(&self) -> Result<Floor> {
         self.bar.set_message("the floor of the machine");
-        let floor = floor::measure(&self.home, self.options.seconds());
+        let floor = floor::measure(self.home.path(), self.options.seconds());
         self.bar.inc(1);
         floor.context("measuring the floor")
     }
 
+    fn note(&self, run: &Run) -> Result<()> {
+        if let Some(failure) = &run.failure {
+            self.say(&format!("{} by {} failed: {failure}", run.work, run.engine));
+        }
+        if let Some(mut json) = self.json.as_ref() {
+            writeln!(json, "{}", serde_json::to_string(run)?)?;
+        }
+        self.bar.inc(1);
+        Ok(())
+    }
+
+    /// A line above the bar, or alone where there is no terminal to draw one.
+    fn say(&self, line: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{:5.0} s  {line}", self.bar.elapsed().as_secs_f64());
+        } else {
+            self.bar.println(line);
+        }
+    }
+}
+
+impl Plan<'_> {
     fn assignment(&self, engine: &str, work: &str, dir: PathBuf) -> Assignment {
         Assignment {
             role: Role::Measure,
             engine: engine.into(),
             work: work.into(),
             dir,
-            entities: self.options.entities(),
-            seconds: self.options.seconds(),
-            budget: self.options.budget << 20,
-            seed: self.options.seed,
+            scale: self.scale,
+            seconds: self.bench.options.seconds(),
+            budget: self.bench.options.budget << 20,
+            seed: self.bench.options.seed,
         }
     }
 
@@ -108,7 +161,7 @@ impl Plan<'_> {
     fn prepare(&self, peers: &[&Peer], works: &[&Work]) -> Result<Vec<(&'static str, String)>> {
         let mut broken = Vec::new();
         for peer in peers {
-            self.bar.set_message(format!("{}: loading", peer.name));
+            self.bench.bar.set_message(format!("{}: loading", peer.name));
             if works.iter().any(|work| work.start != Start::Empty) {
                 let dir = self.base(peer.name);
                 fs::create_dir(&dir)?;
@@ -118,13 +171,13 @@ impl Plan<'_> {
                     broken.push((peer.name, format!("loading: {error:#}")));
                 }
             }
-            self.bar.inc(1);
+            self.bench.bar.inc(1);
         }
         Ok(broken)
     }
 
     fn run(&self, peer: &Peer, work: &Work, round: u32, broken: &[(&str, String)]) -> Run {
-        self.bar.set_message(format!("{}: {}", work.name, peer.name));
+        self.bench.bar.set_message(format!("{}: {}", work.name, peer.name));
         let broken = broken.iter().find(|(name, _)| *name == peer.name);
         let outcome = match broken {
             Some((_, reason)) if work.start != Start::Empty => Err(anyhow::anyhow!("{reason}")),
@@ -134,7 +187,7 @@ impl Plan<'_> {
             Ok(measured) => (Some(measured), None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
-        Run { engine: peer.name, work: work.name, round, measured, failure }
+        Run { engine: peer.name, work: work.name, scale: self.scale, round, measured, failure }
     }
 
     fn measure(&self, peer: &Peer, work: &Work) -> Result<Measured> {
@@ -153,22 +206,6 @@ impl Plan<'_> {
             .and_then(|()| child::measure(&self.assignment(peer.name, work.name, dir.clone())));
         fs::remove_dir_all(&dir)?;
         outcome
-    }
-
-    fn note(&self, run: &Run) {
-        if let Some(failure) = &run.failure {
-            self.say(&format!("{} by {} failed: {failure}", run.work, run.engine));
-        }
-        self.bar.inc(1);
-    }
-
-    /// A line above the bar, or alone where there is no terminal to draw one.
-    fn say(&self, line: &str) {
-        if self.bar.is_hidden() {
-            eprintln!("{:5.0} s  {line}", self.bar.elapsed().as_secs_f64());
-        } else {
-            self.bar.println(line);
-        }
     }
 }
 

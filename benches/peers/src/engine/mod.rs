@@ -52,6 +52,8 @@ pub struct Setup {
     /// Threads that will use it at a time.
     #[allow(dead_code, reason = "not used if only tablestone is built in")]
     pub threads: usize,
+    /// Tables that partitions are spread over; the peers' adapters know one only.
+    pub tables: usize,
     /// Bytes for caches and write buffers together.
     pub budget: usize,
 }
@@ -100,7 +102,7 @@ pub trait Engine: Send + Sync {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<()>;
 
-    /// Shows the value of every entity, in the order of their keys.
+    /// Shows the value of every entity, in the order of their keys (of several tables in turn).
     fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<()>;
 
     fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()>;

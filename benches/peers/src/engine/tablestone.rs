@@ -3,6 +3,8 @@
 //! ETags are its versions, groups are its batches, a partition is deleted by one range deletion.
 //! Settled is: flushed, and no compaction owed.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -15,7 +17,24 @@ use crate::workload::Row;
 
 struct Tablestone {
     database: Database,
-    table: Table,
+    /// At least one.
+    tables: Vec<Table>,
+}
+
+impl Tablestone {
+    /// The table of a partition.
+    fn table(&self, partition: &[u8]) -> &Table {
+        &self.tables[self.number(partition)]
+    }
+
+    fn number(&self, partition: &[u8]) -> usize {
+        if self.tables.len() == 1 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write(partition);
+        (hasher.finish() % self.tables.len() as u64) as usize
+    }
 }
 
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
@@ -25,8 +44,10 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     };
     let options = Options::default().durability(durability).memory_budget(setup.budget);
     let database = Database::open(dir, options)?;
-    let table = database.create_table_if_missing("peers")?;
-    Ok(Box::new(Tablestone { database, table }))
+    let tables = (0..setup.tables.max(1))
+        .map(|number| database.create_table_if_missing(&format!("peers{number}")))
+        .collect::<Result<_, Error>>()?;
+    Ok(Box::new(Tablestone { database, tables }))
 }
 
 /// Whether a conditional write was done; a condition that was not met is no error here.
@@ -44,7 +65,7 @@ fn done(outcome: Result<Version, Error>) -> Result<bool> {
 
 impl Engine for Tablestone {
     fn put(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<()> {
-        self.table.upsert(partition, row, value).wait()?;
+        self.table(partition).upsert(partition, row, value).wait()?;
         Ok(())
     }
 
@@ -54,27 +75,39 @@ impl Engine for Tablestone {
         for row in rows {
             batch.upsert(&row.key.row[..], &row.value[..]);
         }
-        self.table.commit(batch).wait()?;
+        self.table(&first.key.partition).commit(batch).wait()?;
         Ok(())
     }
 
     fn load(&self, rows: Vec<Row>) -> Result<()> {
-        let rows = rows.into_iter().map(|row| (row.key.partition, row.key.row, row.value));
-        self.table.import(rows)?;
+        let import = |table: &Table, rows: Vec<Row>| {
+            table.import(rows.into_iter().map(|row| (row.key.partition, row.key.row, row.value)))
+        };
+        if let [table] = &self.tables[..] {
+            import(table, rows)?;
+            return Ok(());
+        }
+        let mut of_tables: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
+        for row in rows {
+            of_tables.entry(self.number(&row.key.partition)).or_default().push(row);
+        }
+        for (number, rows) in of_tables {
+            import(&self.tables[number], rows)?;
+        }
         Ok(())
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {
-        done(self.table.insert(partition, row, value).wait())
+        done(self.table(partition).insert(partition, row, value).wait())
     }
 
     fn replace(&self, partition: &[u8], row: &[u8], etag: ETag, value: &[u8]) -> Result<bool> {
         let condition = Precondition::Version(Version::from_ticks(etag.0));
-        done(self.table.replace(partition, row, condition, value).wait())
+        done(self.table(partition).replace(partition, row, condition, value).wait())
     }
 
     fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
-        Ok(self.table.read(partition, row, |version, found| {
+        Ok(self.table(partition).read(partition, row, |version, found| {
             value.clear();
             value.extend_from_slice(found);
             ETag(version.ticks())
@@ -88,25 +121,28 @@ impl Engine for Tablestone {
         limit: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
-        let page = self.table.query().partition(partition).rows(from..).limit(limit).page()?;
+        let page =
+            self.table(partition).query().partition(partition).rows(from..).limit(limit).page()?;
         page.iter().for_each(|row| each(row.value));
         Ok(())
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
-        for page in self.table.query().pages() {
-            page?.iter().for_each(|row| each(row.value));
+        for table in &self.tables {
+            for page in table.query().pages() {
+                page?.iter().for_each(|row| each(row.value));
+            }
         }
         Ok(())
     }
 
     fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()> {
-        self.table.delete(partition, row, Precondition::None).wait()?;
+        self.table(partition).delete(partition, row, Precondition::None).wait()?;
         Ok(())
     }
 
     fn delete_partition(&self, partition: &[u8]) -> Result<()> {
-        self.table.delete_partition(partition).wait()?;
+        self.table(partition).delete_partition(partition).wait()?;
         Ok(())
     }
 
@@ -123,8 +159,8 @@ impl Engine for Tablestone {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Self { database, table } = *self;
-        drop(table);
+        let Self { database, tables } = *self;
+        drop(tables);
         Ok(database.close()?)
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn churn(stage: &Stage) -> Result<Measured> {
     let slice = Duration::from_secs_f64(seconds / SLICES as f64);
     let slices: Vec<AtomicU64> = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
     let mut measured = stage.timed_for(seconds, |engine, worker| {
-        let number = worker.step * stage.work.threads as u64 + worker.thread;
+        let number = worker.step * stage.threads() as u64 + worker.thread;
         worker.step += 1;
         let key = stage.data.key(stage.data.scattered(number));
         match number % 3 {

@@ -64,14 +64,23 @@ impl Stage {
         let peer = PEERS.iter().find(|peer| peer.name == plan.engine);
         let peer = peer.with_context(|| format!("no engine {:?}", plan.engine))?;
         let work = super::find(&plan.work).with_context(|| format!("no work {:?}", plan.work))?;
-        let data = Dataset::new(plan.entities, plan.seed);
+        let data = Dataset::new(plan.scale.entities, plan.seed);
         let versions = AtomicU64::new(data.entities());
         Ok(Self { plan, work, data, peer, versions })
     }
 
     fn setup(&self) -> Setup {
-        let Work { durability, threads, .. } = *self.work;
-        Setup { durability, threads, budget: self.plan.budget }
+        Setup {
+            durability: self.work.durability,
+            threads: self.threads(),
+            tables: self.plan.scale.tables,
+            budget: self.plan.budget,
+        }
+    }
+
+    /// Threads that do the work.
+    pub(super) fn threads(&self) -> usize {
+        self.plan.scale.threads.unwrap_or(self.work.threads)
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Engine>> {
@@ -92,11 +101,11 @@ impl Stage {
         operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
     ) -> Result<Measured> {
         let engine = self.open()?;
-        let start = Barrier::new(self.work.threads + 1);
+        let start = Barrier::new(self.threads() + 1);
         let meter = Meter::start()?;
-        let (workers, elapsed) = thread::scope(|scope| {
+        let (workers, ended) = thread::scope(|scope| {
             let (start, engine, operation) = (&start, &*engine, &operation);
-            let threads: Vec<_> = (0..self.work.threads)
+            let threads: Vec<_> = (0..self.threads())
                 .map(|thread| {
                     scope.spawn(move || -> Result<Worker<'_>> {
                         let mut worker = Worker::new(self, thread as u64);
@@ -110,15 +119,18 @@ impl Stage {
                 })
                 .collect();
             start.wait();
-            let begun = Instant::now();
             let workers: Result<Vec<Worker<'_>>> = threads
                 .into_iter()
                 .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
                 .collect();
-            (workers, begun.elapsed())
+            (workers, Instant::now())
         });
+        let workers = workers?;
+        // By the workers' clocks: on few cores this thread may go on long after they began.
+        let begun = workers.iter().map(|worker| worker.begun).min();
+        let elapsed = begun.map_or(Duration::ZERO, |begun| ended - begun);
         let mut total = Worker::new(self, u64::MAX - 2);
-        for worker in workers? {
+        for worker in workers {
             total.add(&worker)?;
         }
         self.finish(engine, &meter, total, elapsed)
@@ -226,6 +238,7 @@ impl<'a> Worker<'a> {
 mod tests {
     use super::*;
     use crate::child::Role;
+    use crate::scale::Scale;
 
     #[test]
     fn a_worker_records_times_and_adds_up() {
@@ -235,7 +248,7 @@ mod tests {
             engine: "tablestone".into(),
             work: "put-unsynced-4".into(),
             dir: dir.path().to_owned(),
-            entities: 1_000,
+            scale: Scale { threads: Some(3), ..Scale::of(1_000) },
             seconds: 0.05,
             budget: 8 << 20,
             seed: 1,

@@ -79,7 +79,7 @@ fn update_at(engine: &dyn Engine, worker: &mut Worker<'_>, key: &Key) -> Result<
 
 /// Entities that no other operation of the work inserts, between those that are there.
 fn fresh(stage: &Stage, worker: &mut Worker<'_>) -> Key {
-    let number = worker.step * stage.work.threads as u64 + worker.thread;
+    let number = worker.step * stage.threads() as u64 + worker.thread;
     worker.step += 1;
     stage.data.absent(stage.data.scattered(number))
 }
