@@ -38,6 +38,8 @@ pub struct Assignment {
     pub seconds: f64,
     pub budget: usize,
     pub seed: u64,
+    /// Whether the answer says how it went over time.
+    pub timeline: bool,
 }
 
 impl Assignment {

@@ -88,10 +88,8 @@ impl Axis {
 
     /// The peers' adapters have one table.
     fn peers(self, options: &Options) -> Result<Vec<&'static Peer>> {
-        let mut peers = options.peers()?;
-        if options.engine.is_empty() || self == Self::Tables {
-            peers.retain(|peer| peer.name == OURS);
-        }
+        let mut peers = options.own_or_named()?;
+        peers.retain(|peer| self != Self::Tables || peer.name == OURS);
         Ok(peers)
     }
 }

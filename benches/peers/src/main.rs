@@ -12,6 +12,8 @@ mod plot;
 mod report;
 mod scale;
 mod session;
+mod tail;
+mod timeline;
 mod work;
 mod workload;
 
@@ -34,6 +36,10 @@ fn main() -> Result<()> {
     }
     if let Some(plots) = &options.grow {
         print!("{}", growth::measure(&options, plots)?);
+        return Ok(());
+    }
+    if let Some(plots) = &options.tail {
+        print!("{}", tail::measure(&options, plots)?);
         return Ok(());
     }
     let session = session::compare(&options)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::engine::{PEERS, Peer};
+use crate::engine::{OURS, PEERS, Peer};
 use crate::work::{WORKS, Work};
 
 /// tablestone beside the engines that its users would pick instead.
@@ -50,6 +50,11 @@ pub struct Options {
     /// How many times the entities there are at the end: 1, 10 or 100.
     #[arg(long, value_name = "FACTOR", default_value_t = 10)]
     pub grow_to: u64,
+    /// Plots latency over time into this directory, flushes and compactions marked, instead of
+    /// comparing: a load and churn, or the works that are named. Of all engines only tablestone,
+    /// unless some are named.
+    #[arg(long, value_name = "DIR", conflicts_with = "grow")]
+    pub tail: Option<PathBuf>,
     /// Lists engines and works.
     #[arg(long)]
     pub list: bool,
@@ -60,7 +65,13 @@ pub struct Options {
 
 impl Options {
     pub fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.quick { 2 } else { 3 }).max(1)
+        let usual = match (&self.tail, self.quick) {
+            // A plot of one run is what it was; there is no median of plots.
+            (Some(_), _) => return 1,
+            (None, true) => 2,
+            (None, false) => 3,
+        };
+        self.rounds.unwrap_or(usual).max(1)
     }
 
     pub fn entities(&self) -> u64 {
@@ -81,6 +92,13 @@ impl Options {
             self.engine.is_empty() || self.engine.iter().any(|name| name == peer.name)
         };
         Ok(PEERS.iter().filter(chosen).collect())
+    }
+
+    /// The engines that are named, or else our own.
+    pub fn own_or_named(&self) -> Result<Vec<&'static Peer>> {
+        let mut peers = self.peers()?;
+        peers.retain(|peer| !self.engine.is_empty() || peer.name == OURS);
+        Ok(peers)
     }
 
     pub fn works(&self) -> Result<Vec<&'static Work>> {

@@ -198,7 +198,7 @@ pub fn rounded(value: f64) -> String {
 pub fn grouped(digits: &str) -> String {
     let mut spaced = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             spaced.push(',');
         }
         spaced.push(digit);
@@ -206,7 +206,7 @@ pub fn grouped(digits: &str) -> String {
     spaced
 }
 
-fn nanoseconds(nanos: f64) -> String {
+pub fn nanoseconds(nanos: f64) -> String {
     match nanos {
         n if n < 1e3 => format!("{n:.0} ns"),
         n if n < 1e6 => format!("{:.1} µs", n / 1e3),

@@ -150,6 +150,7 @@ impl Plan<'_> {
             seconds: self.bench.options.seconds(),
             budget: self.bench.options.budget << 20,
             seed: self.bench.options.seed,
+            timeline: self.bench.options.tail.is_some(),
         }
     }
 

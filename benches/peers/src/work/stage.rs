@@ -14,6 +14,7 @@ use super::Work;
 use crate::child::Assignment;
 use crate::engine::{Engine, PEERS, Peer, Setup};
 use crate::meter::{Meter, Usage, disk_bytes};
+use crate::timeline::{Listener, Timeline, Track};
 use crate::workload::{Dataset, Rng};
 
 /// Nanoseconds that an operation is counted as if it took longer.
@@ -48,6 +49,9 @@ pub struct Measured {
     pub disk_bytes: u64,
     /// What only this work measures, by name and unit.
     pub extras: BTreeMap<String, f64>,
+    /// How it went over time, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 /// One engine, one directory, one process.
@@ -57,6 +61,7 @@ pub struct Stage {
     pub data: Dataset,
     peer: &'static Peer,
     versions: AtomicU64,
+    listener: Option<Listener>,
 }
 
 impl Stage {
@@ -66,7 +71,8 @@ impl Stage {
         let work = super::find(&plan.work).with_context(|| format!("no work {:?}", plan.work))?;
         let data = Dataset::new(plan.scale.entities, plan.seed);
         let versions = AtomicU64::new(data.entities());
-        Ok(Self { plan, work, data, peer, versions })
+        let listener = plan.timeline.then(Listener::listen).transpose()?;
+        Ok(Self { plan, work, data, peer, versions, listener })
     }
 
     fn setup(&self) -> Setup {
@@ -152,6 +158,8 @@ impl Stage {
         }
         let usage = meter.stop()?;
         engine.close()?;
+        let marks = self.listener.as_ref().map(Listener::marks);
+        let timeline = total.track.zip(marks).map(|(track, marks)| track.finish(marks));
         Ok(Measured {
             operations: total.latency.len(),
             entities: total.entities,
@@ -161,6 +169,7 @@ impl Stage {
             usage,
             disk_bytes: disk_bytes(&self.plan.dir)?,
             extras,
+            timeline,
         })
     }
 }
@@ -175,6 +184,7 @@ pub(super) struct Worker<'a> {
     pub(super) step: u64,
     pub(super) begun: Instant,
     latency: Histogram<u64>,
+    track: Option<Track>,
     pub(super) entities: u64,
     pub(super) logical_bytes: u64,
     pub(super) extras: BTreeMap<String, f64>,
@@ -191,6 +201,7 @@ impl<'a> Worker<'a> {
             step: 0,
             begun: Instant::now(),
             latency,
+            track: stage.listener.as_ref().map(|listener| Track::new(listener.epoch)),
             entities: 0,
             logical_bytes: 0,
             extras: BTreeMap::new(),
@@ -207,12 +218,13 @@ impl<'a> Worker<'a> {
     pub(super) fn clock<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let begun = Instant::now();
         let outcome = call(self)?;
-        self.record(begun.elapsed());
+        let ended = Instant::now();
+        let took = ended - begun;
+        self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(LONGEST));
+        if let Some(track) = &mut self.track {
+            track.record(ended, took);
+        }
         Ok(outcome)
-    }
-
-    pub(super) fn record(&mut self, time: Duration) {
-        self.latency.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
     }
 
     pub(super) fn count(&mut self, extra: &str, by: f64) {
@@ -225,6 +237,9 @@ impl<'a> Worker<'a> {
 
     fn add(&mut self, other: &Self) -> Result<()> {
         self.latency.add(&other.latency).map_err(|error| anyhow!("{error:?}"))?;
+        if let (Some(mine), Some(theirs)) = (&mut self.track, &other.track) {
+            mine.add(theirs);
+        }
         self.entities += other.entities;
         self.logical_bytes += other.logical_bytes;
         for (name, count) in &other.extras {
@@ -239,25 +254,51 @@ mod tests {
     use super::*;
     use crate::child::Role;
     use crate::scale::Scale;
+    use crate::timeline::Job;
+    use std::path::Path;
+
+    fn assignment(work: &str, dir: &Path) -> Assignment {
+        Assignment {
+            role: Role::Measure,
+            engine: "tablestone".into(),
+            work: work.into(),
+            dir: dir.to_owned(),
+            scale: Scale::of(1_000),
+            seconds: 0.05,
+            budget: 8 << 20,
+            seed: 1,
+            timeline: false,
+        }
+    }
+
+    fn measure(plan: Assignment) -> Measured {
+        let stage = Stage::new(plan).expect("a stage");
+        (stage.work.run)(&stage).expect("it is measured")
+    }
 
     #[test]
     fn a_worker_records_times_and_adds_up() {
         let dir = tempfile::tempdir().expect("a directory");
-        let stage = Stage::new(Assignment {
-            role: Role::Measure,
-            engine: "tablestone".into(),
-            work: "put-unsynced-4".into(),
-            dir: dir.path().to_owned(),
-            scale: Scale { threads: Some(3), ..Scale::of(1_000) },
-            seconds: 0.05,
-            budget: 8 << 20,
-            seed: 1,
-        });
-        let measured = stage.and_then(|stage| (stage.work.run)(&stage)).expect("it is measured");
+        let scale = Scale { threads: Some(3), ..Scale::of(1_000) };
+        let measured = measure(Assignment { scale, ..assignment("put-unsynced-4", dir.path()) });
         let Latency { p50, p99, p999, max } = measured.latency;
         assert!(100 < p50 && p50 <= p99 && p99 <= p999 && p999 <= max, "{measured:?}");
         assert_eq!(measured.operations, measured.entities);
         assert!(measured.seconds >= 0.05 && measured.logical_bytes > 100 * measured.entities);
         assert!(measured.disk_bytes > 0 && measured.usage.cpu_seconds > 0.0, "{measured:?}");
+        assert_eq!(measured.timeline, None);
+    }
+
+    #[test]
+    fn a_timeline_shows_every_operation_and_the_engine_s_flushes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plan = assignment("put-unsynced-4", dir.path());
+        let measured = measure(Assignment { timeline: true, ..plan });
+        let timeline = measured.timeline.expect("it was asked for");
+        let slowest = timeline.buckets.iter().map(|bucket| f64::from(bucket.max));
+        let slowest = slowest.fold(0.0, f64::max) * 1e3;
+        let most = measured.latency.max as f64;
+        assert!((slowest / most - 1.0).abs() < 0.01, "{slowest} ns, and {most} in all");
+        assert!(timeline.marks.iter().any(|mark| mark.job == Job::Flush), "{:?}", timeline.marks);
     }
 }
