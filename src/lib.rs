@@ -117,8 +117,13 @@ pub mod fuzzing {
 /// What the benchmarks of this package reach beneath the public surface.
 #[doc(hidden)]
 pub mod bench_api {
+    pub use crate::cache::bench::BenchCache;
+    pub use crate::commit::bench::BenchPayload;
     pub use crate::entity::bench::{BenchFind, BenchProjection, BenchRow};
     pub use crate::entity::filter::bench::BenchFilter;
+    pub use crate::levels::bench::BenchLevels;
     pub use crate::memtable::bench::{BenchKey, BenchMemtable};
+    pub use crate::merge::bench::BenchMerge;
     pub use crate::sst::bench::BenchTable;
+    pub use crate::wal::bench::BenchLog;
 }

@@ -4,6 +4,8 @@
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
 //! This room calls no other.
 
+pub(crate) mod bench;
+
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 //! wal. What a commit changes is a [`payload`], in the log and for the memtable alike.
 
 mod batch;
+pub(crate) mod bench;
 mod driver;
 mod gate;
 mod handle;

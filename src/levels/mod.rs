@@ -11,6 +11,7 @@
 //!
 //! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only its ids.
 
+pub(crate) mod bench;
 mod compaction;
 mod edit;
 mod file;

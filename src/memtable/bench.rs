@@ -21,6 +21,19 @@ impl BenchKey {
         Self { whole, partition_len }
     }
 
+    /// The hash that filters, latches and point reads share.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        key::hash(&self.whole)
+    }
+
+    /// Puts the RowKey as it was given into `row_key`.
+    pub fn decode_row(&self, row_key: &mut Vec<u8>) {
+        let row = self.whole.get(key::partition_len(&self.whole)..).unwrap_or_default();
+        row_key.clear();
+        key::push_unescaped(row_key, row.strip_suffix(&[0]).unwrap_or(row));
+    }
+
     /// The encoded key.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

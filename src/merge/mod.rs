@@ -5,6 +5,7 @@
 //! virtual call and no allocation per entry. This room calls memtable and entry; the files of a
 //! level it knows by what it needs of them, [`SortedFile`].
 
+pub(crate) mod bench;
 mod level;
 mod source;
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //!
 //! The room calls env, and the ground floor; what a payload means belongs to its callers.
 
+pub(crate) mod bench;
 mod record;
 mod replay;
 mod salvage;

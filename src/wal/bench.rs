@@ -1,0 +1,78 @@
+//! The log as a benchmark of this package sees it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{RecordRef, SegmentId, Writer, payload_crc, replay};
+use crate::env::{Env, RealEnv};
+use crate::error::Result;
+use crate::options::Recovery;
+use crate::version::Version;
+
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// A log that is written to.
+#[derive(Debug)]
+pub struct BenchLog {
+    writer: Writer,
+    last: u64,
+}
+
+impl BenchLog {
+    /// Begins a log in an empty directory.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn create(dir: &Path) -> Result<Self> {
+        let disk = RealEnv::new().disk();
+        let first = SegmentId::FIRST;
+        let writer = Writer::create(disk, dir, first, Version::ZERO, SEGMENT_BYTES, Vec::new())?;
+        Ok(Self { writer, last: 0 })
+    }
+
+    /// Appends so many records of this payload as one group, checksums included.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn append(&mut self, records: u64, payload: &[u8]) -> Result<()> {
+        let payload_crc = payload_crc(payload);
+        let first = self.last + 1;
+        self.last += records;
+        let version = Version::from_ticks;
+        self.writer.append((first..=self.last).map(|ticks| RecordRef {
+            version: version(ticks),
+            payload,
+            payload_crc,
+        }))
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn sync(&mut self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    /// Seals the log.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn close(mut self) -> Result<()> {
+        self.writer.close()
+    }
+
+    /// Reads and checks a closed log; how many bytes of payload it has.
+    ///
+    /// # Errors
+    /// Damage; what the file system refuses.
+    pub fn replay(dir: &Path) -> Result<usize> {
+        let disk = RealEnv::new().disk();
+        let mut bytes = 0;
+        replay(&Arc::clone(&disk), dir, SegmentId::NONE, Recovery::Strict, &mut |record| {
+            bytes += record.payload.len();
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+}
