@@ -78,6 +78,12 @@ pub(crate) trait Cursor {
     /// Value of the current entry; empty if there is none.
     fn value(&self) -> &[u8];
 
+    /// How many bytes at its front the key has in common with the key that the last move left, as
+    /// far as that is known without looking at them: 0 where it is not.
+    fn kept(&self) -> usize {
+        0
+    }
+
     /// Moves to the next entry, which may be an older version of the same key.
     fn next(&mut self) -> Result<()>;
     /// Moves to the newest entry of the next key.
@@ -85,9 +91,27 @@ pub(crate) trait Cursor {
     /// Moves to the newest entry of the previous key.
     fn previous_key(&mut self) -> Result<()>;
 
-    /// The current entry; only meaningful while the cursor is valid.
-    fn entry(&self) -> Entry<'_> {
-        Entry { key: self.key(), version: self.version(), kind: self.kind(), value: self.value() }
+    /// The current entry.
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        let entry = || Entry {
+            key: self.key(),
+            version: self.version(),
+            kind: self.kind(),
+            value: self.value(),
+        };
+        self.valid().then(entry)
+    }
+}
+
+/// Moves a cursor, and holds it to what it says of [`kept`](Cursor::kept).
+#[cfg(test)]
+pub(crate) fn go<C: Cursor>(cursor: &mut C, step: impl FnOnce(&mut C) -> Result<()>) {
+    let before = cursor.valid().then(|| cursor.key().to_vec());
+    step(cursor).unwrap();
+    if let (Some(before), true) = (before, cursor.valid()) {
+        let common = crate::key::common_prefix(&before, cursor.key());
+        assert!(cursor.kept() <= common, "{before:?}, {:?}: {}", cursor.key(), cursor.kept());
     }
 }
 

@@ -146,15 +146,47 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     out.extend_from_slice(rest);
 }
 
+/// Whether there is an escape: eight bytes at a time, since keys are short and a search of any
+/// length costs more to set up.
+#[inline]
+fn has_escape(bytes: &[u8]) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const ESCAPES: u64 = u64::from_ne_bytes([ESCAPE; 8]);
+    let (words, rest) = bytes.as_chunks::<8>();
+    // An escape becomes a zero byte; the lowest zero byte sets its high bit when one is taken away.
+    let found = words.iter().fold(0, |found, word| {
+        let word = u64::from_ne_bytes(*word) ^ ESCAPES;
+        found | (word.wrapping_sub(ONES) & !word & (ONES << 7))
+    });
+    found != 0 || rest.contains(&ESCAPE)
+}
+
 /// A component without its escapes; `scratch` is where it is put if it has any.
 #[inline]
 pub(crate) fn unescaped<'a>(escaped: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if memchr::memchr(ESCAPE, escaped).is_none() {
+    if !has_escape(escaped) {
         return escaped;
     }
     scratch.clear();
     push_unescaped(scratch, escaped);
     scratch
+}
+
+/// How many bytes two keys have in common at their front, eight at a time.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (words_a, _) = a.as_chunks::<8>();
+    let (words_b, _) = b.as_chunks::<8>();
+    for (i, (x, y)) in words_a.iter().zip(words_b).enumerate() {
+        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if difference != 0 {
+            return 8 * i + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = 8 * words_a.len().min(words_b.len());
+    let rest_a = a.get(start..).unwrap_or_default();
+    let rest_b = b.get(start..).unwrap_or_default();
+    start + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
 }
 
 /// The 64-bit hash that filters, latches and the point-read path share. It is stored in files:
@@ -218,6 +250,18 @@ mod tests {
             if other > pk {
                 prop_assert!(encode(TableId(t), &other, &rk) >= end);
             }
+        }
+
+        #[test]
+        fn common_prefix_counts_equal_bytes(
+            a in proptest::collection::vec(0u8..2, 0..40),
+            b in proptest::collection::vec(0u8..2, 0..40),
+            cut in 0usize..40,
+        ) {
+            let mut c = a[..cut.min(a.len())].to_vec();
+            c.extend_from_slice(&b);
+            let expected = a.iter().zip(&c).take_while(|(x, y)| x == y).count();
+            prop_assert_eq!(common_prefix(&a, &c), expected);
         }
 
         #[test]

@@ -92,8 +92,8 @@ pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
-    EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, Pages, Query, Row,
-    Snapshot, Stats, Table, TableList, TableView, Task,
+    EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, PageEnd, Pages, Query,
+    Row, Snapshot, Stats, Table, TableList, TableView, Task,
 };
 pub use version::Version;
 

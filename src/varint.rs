@@ -35,7 +35,24 @@ pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     }
 }
 
+#[inline]
 fn read_long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let Some(eight) = bytes.first_chunk() else { return read_any_varint(bytes) };
+    let word = u64::from_le_bytes(*eight);
+    let ends = !word & 0x8080_8080_8080_8080;
+    if ends == 0 {
+        return read_any_varint(bytes);
+    }
+    // All bits up to the first byte that ends the number, then seven of each eight.
+    let x = word & (ends ^ (ends - 1)) & 0x7F7F_7F7F_7F7F_7F7F;
+    let x = (x & 0x7F00_7F00_7F00_7F00) >> 1 | (x & 0x007F_007F_007F_007F);
+    let x = (x & 0x3FFF_0000_3FFF_0000) >> 2 | (x & 0x0000_3FFF_0000_3FFF);
+    let x = (x & 0x0FFF_FFFF_0000_0000) >> 4 | (x & 0x0000_0000_0FFF_FFFF);
+    Some((x, ends.trailing_zeros() as usize / 8 + 1))
+}
+
+#[cold]
+fn read_any_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT).enumerate() {
         let bits = u64::from(byte & 0x7F);
@@ -161,6 +178,12 @@ mod tests {
             push_varint(&mut out, value);
             prop_assert_eq!(read_varint(&out), Some((value, out.len())));
             prop_assert_eq!(read_varint(&out[..out.len() - 1]), None);
+            let len = out.len();
+            for after in [0x00, 0x7F, 0x80, 0xFF] {
+                out.truncate(len);
+                out.extend([after; 9]);
+                prop_assert_eq!(read_varint(&out), Some((value, len)));
+            }
         }
 
         #[test]

@@ -12,7 +12,7 @@ use super::pipeline::{Pipeline, Prepared};
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::read::{
-    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason,
+    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason, Take,
 };
 use crate::version::Version;
 
@@ -63,11 +63,14 @@ fn few_rows(
     let view = pipeline.tree().view();
     let ranges = std::slice::from_ref(range);
     let request = ScanRequest { table, ranges, direction: Direction::Forward, start: None };
-    let mut keys_only = |_: RowRef<'_>, _: &mut Vec<u8>| Ok(());
-    let hooks = ScanHooks { predicate: None, projection: Some(&mut keys_only) };
+    let mut row_keys = Vec::new();
+    let mut note = |row: RowRef<'_>| {
+        row_keys.push(row.row_key.to_vec());
+        Ok(())
+    };
+    let hooks = ScanHooks { predicate: None, take: Take::Lend(&mut note) };
     let page = read::scan(&view, request, &limits, hooks, Version::MAX, pipeline.clock())?;
-    Ok((page.stop == StopReason::End)
-        .then(|| page.rows().map(|row| row.row_key.to_vec()).collect()))
+    Ok((page.stop == StopReason::End).then_some(row_keys))
 }
 
 /// One row to import.

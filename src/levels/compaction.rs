@@ -99,19 +99,19 @@ fn rewrite(
     let mut key_written = false;
     let mut dropped = 0;
     merge.seek_to_first()?;
-    while merge.valid() {
-        if !in_key || merge.key() != &*key {
+    while let Some(entry) = merge.entry() {
+        if !in_key || entry.key != &*key {
             if closing.load(Ordering::Relaxed) {
                 return Err(Error::Closed);
             }
             key.clear();
-            key.extend_from_slice(merge.key());
+            key.extend_from_slice(entry.key);
             rule.begin(&key);
             (in_key, key_written) = (true, false);
         }
-        match rule.judge(merge.version(), merge.kind(), || deeper.holds(&key)) {
+        match rule.judge(entry.version, entry.kind, || deeper.holds(&key)) {
             Verdict::Keep => {
-                outputs.add(merge.entry(), !key_written)?;
+                outputs.add(entry, !key_written)?;
                 key_written = true;
                 merge.next()?;
             }

@@ -13,7 +13,7 @@ use super::inner::{Inner, common_len};
 use super::leaf::{LeafRef, RecordRef};
 use super::link::{Child, Link};
 use super::tree::Tree;
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Entry, Found, Kind};
 use crate::error::Result;
 use crate::version::Version;
 
@@ -22,6 +22,8 @@ pub(crate) struct MemtableCursor<'a> {
     tree: &'a Tree,
     path: Vec<Step<'a>>,
     position: Option<(LeafRef<'a>, RecordRef<'a>)>,
+    /// See [`Cursor::kept`].
+    kept: usize,
 }
 
 /// A node on the path, and which way it goes on.
@@ -39,7 +41,7 @@ enum Branch {
 
 impl<'a> MemtableCursor<'a> {
     pub(super) fn new(tree: &'a Tree) -> Self {
-        Self { tree, path: Vec::new(), position: None }
+        Self { tree, path: Vec::new(), position: None, kept: 0 }
     }
 
     fn be_at(&mut self, leaf: LeafRef<'a>) {
@@ -121,6 +123,7 @@ impl<'a> MemtableCursor<'a> {
                 && let Some(link) = slot.load()
             {
                 step.branch = Branch::Byte(byte);
+                self.kept = step.node.depth();
                 return self.descend_to_first(link);
             }
             self.path.pop();
@@ -135,6 +138,7 @@ impl<'a> MemtableCursor<'a> {
                 && let Some((branch, link)) = last_branch(step.node, usize::from(byte))
             {
                 step.branch = branch;
+                self.kept = step.node.depth();
                 return self.descend_to_last(link);
             }
             self.path.pop();
@@ -164,6 +168,7 @@ impl Cursor for MemtableCursor<'_> {
             Some((link, Ordering::Equal | Ordering::Greater)) => self.descend_to_first(link),
             Some((_, Ordering::Less)) | None => self.advance(),
         }
+        self.kept = 0;
         Ok(())
     }
 
@@ -176,12 +181,14 @@ impl Cursor for MemtableCursor<'_> {
             Some((link, Ordering::Less)) => self.descend_to_last(link),
             Some((_, Ordering::Equal | Ordering::Greater)) | None => self.retreat(),
         }
+        self.kept = 0;
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.path.clear();
         self.position = None;
+        self.kept = 0;
         if let Some(root) = self.tree.root() {
             self.descend_to_last(root);
         }
@@ -208,10 +215,23 @@ impl Cursor for MemtableCursor<'_> {
         self.position.map_or(&[], |(_, record)| record.value())
     }
 
+    fn entry(&self) -> Option<Entry<'_>> {
+        let (leaf, record) = self.position?;
+        let Found { version, kind, value } = record.found();
+        Some(Entry { key: leaf.key(), version, kind, value })
+    }
+
+    fn kept(&self) -> usize {
+        self.kept
+    }
+
     fn next(&mut self) -> Result<()> {
         let Some((leaf, record)) = self.position else { return Ok(()) };
         match record.older() {
-            Some(older) => self.position = Some((leaf, older)),
+            Some(older) => {
+                self.position = Some((leaf, older));
+                self.kept = leaf.key().len();
+            }
             None => self.advance(),
         }
         Ok(())

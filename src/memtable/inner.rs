@@ -9,6 +9,7 @@ use super::dense::{Node48, Node256};
 use super::leaf::LeafRef;
 use super::link::{Child, InnerArena, Link, Slot};
 use super::sparse::{Node4, Node16};
+use crate::key::common_prefix;
 use crate::sync::Mutex;
 
 /// Whether the tree still leads to a node; held in its latch.
@@ -63,22 +64,7 @@ fn tail(key: &[u8], depth: usize) -> u64 {
 /// Length of the common prefix of two keys that agree up to `from`.
 #[inline]
 pub(super) fn common_len(a: &[u8], b: &[u8], from: usize) -> usize {
-    let (a, b) = (a.get(from..).unwrap_or_default(), b.get(from..).unwrap_or_default());
-    let ((words_a, rest_a), (words_b, rest_b)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    let mut same = from;
-    for (x, y) in words_a.iter().zip(words_b) {
-        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differ != 0 {
-            return same + differ.trailing_zeros() as usize / 8;
-        }
-        same += 8;
-    }
-    if words_a.len() == words_b.len() {
-        return same + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count();
-    }
-    let (a, b) = (a.get(same - from..), b.get(same - from..));
-    let pairs = a.unwrap_or_default().iter().zip(b.unwrap_or_default());
-    same + pairs.take_while(|(x, y)| x == y).count()
+    from + common_prefix(a.get(from..).unwrap_or_default(), b.get(from..).unwrap_or_default())
 }
 
 impl Header {

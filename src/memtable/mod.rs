@@ -159,7 +159,12 @@ impl Memtable {
 
     /// Whether there is neither an entry nor a range tombstone.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tree.root().is_none() && !self.has_range_tombstones()
+        !self.has_entries() && !self.has_range_tombstones()
+    }
+
+    /// Whether there is any entry.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.tree.root().is_some()
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is kept; trying again takes clones")]

@@ -8,7 +8,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::{Cursor, Entry};
+use crate::entry::{Cursor, Entry, go};
 use crate::key::{self, TableId};
 
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
@@ -24,15 +24,15 @@ fn put(memtable: &Memtable, key: &[u8], version: u64, value: &[u8]) {
 type Row = (Vec<u8>, u64, Kind, Vec<u8>);
 
 fn row(cursor: &impl Cursor) -> Option<Row> {
-    let Entry { key, version, kind, value } = cursor.entry();
-    cursor.valid().then(|| (key.to_vec(), version.ticks(), kind, value.to_vec()))
+    let Entry { key, version, kind, value } = cursor.entry()?;
+    Some((key.to_vec(), version.ticks(), kind, value.to_vec()))
 }
 
 fn rows_from(cursor: &mut impl Cursor) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Some(found) = row(cursor) {
         rows.push(found);
-        cursor.next().unwrap();
+        go(cursor, Cursor::next);
     }
     rows
 }
@@ -41,7 +41,7 @@ fn keys_back_from(cursor: &mut impl Cursor) -> Vec<(Vec<u8>, u64)> {
     let mut rows = Vec::new();
     while let Some((key, version, ..)) = row(cursor) {
         rows.push((key, version));
-        cursor.previous_key().unwrap();
+        go(cursor, Cursor::previous_key);
     }
     rows
 }
@@ -220,7 +220,7 @@ proptest! {
                     continue;
                 }
             }
-            cursor.next_key().unwrap();
+            go(&mut cursor, Cursor::next_key);
         }
         prop_assert_eq!(keys, model_newest(&model).into_iter().collect::<Vec<_>>());
     }
@@ -258,11 +258,11 @@ proptest! {
             let Some((key, version)) = expected else { break };
             prop_assert_eq!((cursor.key(), cursor.version()), (&key[..], v(*version)));
             if forward {
-                cursor.next_key().unwrap();
+                go(&mut cursor, Cursor::next_key);
                 let after = (std::ops::Bound::Excluded(key.clone()), std::ops::Bound::Unbounded);
                 expected = newest.range(after).next();
             } else {
-                cursor.previous_key().unwrap();
+                go(&mut cursor, Cursor::previous_key);
                 expected = newest.range(..key.clone()).next_back();
             }
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{CacheUse, SortedFile};
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Entry, Kind};
 use crate::error::Result;
 use crate::version::Version;
 
@@ -145,6 +145,16 @@ impl<F: SortedFile> Cursor for LevelCursor<'_, F> {
     #[inline]
     fn value(&self) -> &[u8] {
         self.cursor.as_ref().map_or(&[], Cursor::value)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.cursor.as_ref()?.entry()
+    }
+
+    #[inline]
+    fn kept(&self) -> usize {
+        self.cursor.as_ref().map_or(0, Cursor::kept)
     }
 
     #[inline]

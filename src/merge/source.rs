@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{CacheUse, LevelCursor, SortedFile};
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Entry, Kind};
 use crate::error::Result;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::version::Version;
@@ -112,6 +112,16 @@ impl<F: SortedFile> Cursor for Source<'_, F> {
     #[inline]
     fn value(&self) -> &[u8] {
         each!(self, cursor => cursor.value())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        each!(self, cursor => cursor.entry())
+    }
+
+    #[inline]
+    fn kept(&self) -> usize {
+        each!(self, cursor => cursor.kept())
     }
 
     #[inline]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::{CacheUse, SortedFile};
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Kind, go};
 use crate::error::Result;
+use crate::key::common_prefix;
 use crate::version::Version;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) enum Op {
 impl Op {
     /// Takes the step; where the cursor is afterwards.
     pub(super) fn apply<C: Cursor>(&self, cursor: &mut C) -> Option<Row> {
-        match self {
+        go(cursor, |cursor| match self {
             Self::Stay => Ok(()),
             Self::Seek(key) => cursor.seek(key),
             Self::First => cursor.seek_to_first(),
@@ -43,8 +44,7 @@ impl Op {
             Self::SeekBefore(key) => cursor.seek_before(key),
             Self::Last => cursor.seek_to_last(),
             Self::PreviousKey => cursor.previous_key(),
-        }
-        .unwrap();
+        });
         cursor.valid().then(|| Row {
             key: cursor.key().to_vec(),
             version: cursor.version().ticks(),
@@ -98,11 +98,13 @@ pub(super) fn model(sources: &[Vec<Row>]) -> Vec<Row> {
 pub(super) struct VecCursor {
     rows: Vec<Row>,
     at: Option<usize>,
+    /// See [`Cursor::kept`]: here all that there is.
+    kept: usize,
 }
 
 impl VecCursor {
     pub(super) fn new(rows: &[Row]) -> Self {
-        Self { rows: rows.to_vec(), at: None }
+        Self { rows: rows.to_vec(), at: None, kept: 0 }
     }
 
     fn row(&self) -> Option<&Row> {
@@ -110,7 +112,9 @@ impl VecCursor {
     }
 
     fn put(&mut self, at: usize) {
+        let before = self.key().to_vec();
         self.at = (at < self.rows.len()).then_some(at);
+        self.kept = common_prefix(&before, self.key());
     }
 }
 
@@ -145,6 +149,10 @@ impl Cursor for VecCursor {
         self.row().map_or(&[], |row| &row.value)
     }
 
+    fn kept(&self) -> usize {
+        self.kept
+    }
+
     fn next(&mut self) -> Result<()> {
         self.put(self.at.map_or(self.rows.len(), |at| at + 1));
         Ok(())
@@ -159,18 +167,20 @@ impl Cursor for VecCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.at = match self.rows.partition_point(|row| *row.key < *key) {
-            0 => None,
+        let before = match self.rows.partition_point(|row| *row.key < *key) {
+            0 => self.rows.len(),
             before => {
                 let key = self.rows[before - 1].key.clone();
-                Some(self.rows.partition_point(|row| row.key < key))
+                self.rows.partition_point(|row| row.key < key)
             }
         };
+        self.put(before);
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.at = self.rows.last().map(|last| self.rows.partition_point(|row| row.key < last.key));
+        let last = self.rows.last().map(|last| &last.key);
+        self.put(last.map_or(0, |last| self.rows.partition_point(|row| row.key < *last)));
         Ok(())
     }
 

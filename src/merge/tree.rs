@@ -23,7 +23,7 @@
 
 use std::cmp::Ordering;
 
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Entry, Kind};
 use crate::error::Result;
 use crate::version::Version;
 
@@ -79,6 +79,8 @@ pub(crate) struct MergeCursor<C> {
     winners: Vec<u32>,
     /// The key that tied sources are moved beyond.
     key: Vec<u8>,
+    /// See [`Cursor::kept`]; known while one source stays the winner.
+    kept: usize,
 }
 
 impl<C: Cursor> MergeCursor<C> {
@@ -96,6 +98,7 @@ impl<C: Cursor> MergeCursor<C> {
             order: Order::Forward,
             winners: vec![0; 2 * count],
             key: Vec::new(),
+            kept: 0,
         }
     }
 
@@ -149,9 +152,16 @@ impl<C: Cursor> MergeCursor<C> {
 
     #[inline]
     fn step_first(&mut self, step: impl FnOnce(&mut C) -> Result<()>) -> Result<()> {
-        if let Some(first) = self.sources.get_mut(self.winner) {
+        if let [only] = &mut *self.sources {
+            step(only)?;
+            self.kept = only.kept();
+            return Ok(());
+        }
+        let stepped = self.winner;
+        if let Some(first) = self.sources.get_mut(stepped) {
             step(first)?;
             self.replay();
+            self.kept = if self.winner == stepped { self.sources[stepped].kept() } else { 0 };
         }
         Ok(())
     }
@@ -159,6 +169,7 @@ impl<C: Cursor> MergeCursor<C> {
     /// Puts every source at a position and plays all matches.
     fn place(&mut self, order: Order, mut put: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
         self.order = order;
+        self.kept = 0;
         for source in &mut self.sources {
             put(source)?;
         }
@@ -307,6 +318,7 @@ impl<C: Cursor> MergeCursor<C> {
             stepped = self.step_first(&step);
         }
         self.key = key;
+        self.kept = 0;
         stepped
     }
 
@@ -370,6 +382,16 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     #[inline]
     fn value(&self) -> &[u8] {
         self.sources.get(self.winner).map_or(&[], C::value)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.sources.get(self.winner)?.entry()
+    }
+
+    #[inline]
+    fn kept(&self) -> usize {
+        self.kept
     }
 
     #[inline]

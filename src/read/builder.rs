@@ -6,6 +6,7 @@
 use super::limits::{PartitionStop, ScanLimits, WhenFull};
 use super::page::{PageData, Piece, RowRef, RowSlot, StopReason};
 use super::range::Continuation;
+use crate::entry::{Entry, Kind};
 use crate::error::{Error, Limit, Result};
 use crate::key;
 use crate::version::Version;
@@ -22,15 +23,27 @@ const RESERVED_BYTES: usize = 64 << 10;
 pub(crate) type HookResult<T> = Result<T, Box<Error>>;
 
 type Predicate<'p> = dyn FnMut(RowRef<'_>) -> HookResult<bool> + 'p;
-pub(crate) type Projection<'p> = dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + 'p;
+type Projection<'p> = dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + 'p;
+type Visitor<'p> = dyn FnMut(RowRef<'_>) -> HookResult<()> + 'p;
 
 /// What the caller decides about stored bytes before they are copied. An error ends the page.
 #[derive(Default)]
 pub(crate) struct ScanHooks<'p> {
     /// Which entities are wanted; all, if there is none.
     pub(crate) predicate: Option<&'p mut Predicate<'p>>,
-    /// Appends what is wanted of an entity's value; all of it, if there is none.
-    pub(crate) projection: Option<&'p mut Projection<'p>>,
+    pub(crate) take: Take<'p>,
+}
+
+/// How an entity that is wanted is taken.
+#[derive(Default)]
+pub(crate) enum Take<'p> {
+    /// It is copied into the page.
+    #[default]
+    Copy,
+    /// Its keys are copied, and what this appends for its value.
+    Project(&'p mut Projection<'p>),
+    /// It is lent to this, and not in the page.
+    Lend(&'p mut Visitor<'p>),
 }
 
 /// What came of offering a row to the page.
@@ -48,6 +61,8 @@ pub(super) enum Offered {
 pub(super) struct PageBuilder<'p> {
     bytes: Vec<u8>,
     rows: Vec<RowSlot>,
+    /// How many entities it has taken, and their stored bytes.
+    taken: usize,
     stored_bytes: usize,
     limits: ScanLimits,
     hooks: ScanHooks<'p>,
@@ -76,6 +91,7 @@ impl<'p> PageBuilder<'p> {
         Self {
             bytes: Vec::new(),
             rows: Vec::new(),
+            taken: 0,
             stored_bytes: 0,
             limits,
             hooks,
@@ -84,9 +100,10 @@ impl<'p> PageBuilder<'p> {
         }
     }
 
-    /// Whether there are as many rows as there may be.
+    /// Whether there are as many entities as there may be.
+    #[inline]
     fn is_full(&self) -> bool {
-        self.rows.len() >= self.limits.entities
+        self.taken >= self.limits.entities
     }
 
     /// Why the page ends where the work is over: a full page had no more to find.
@@ -94,9 +111,9 @@ impl<'p> PageBuilder<'p> {
         if self.is_full() { StopReason::Entities } else { stop }
     }
 
-    /// How many more rows there may be.
+    /// How many more entities there may be.
     pub(super) fn room(&self) -> usize {
-        self.limits.entities.saturating_sub(self.rows.len())
+        self.limits.entities.saturating_sub(self.taken)
     }
 
     /// Offers an entity that was looked up.
@@ -107,13 +124,16 @@ impl<'p> PageBuilder<'p> {
         version: Version,
         value: &[u8],
     ) -> Result<Offered> {
-        self.offer(key, version, value)
+        self.offer(Entry { key, version, kind: Kind::Put, value }, 0)
     }
 
-    /// Offers a live row. Inlined into the walk: a call costs a plain scan a nanosecond a row.
+    /// Offers a live row whose key has at least the first `common` bytes of the one offered
+    /// before. Inlined into the walk: a call costs a plain scan a nanosecond a row.
     #[inline(always)]
-    pub(super) fn offer(&mut self, key: &[u8], version: Version, value: &[u8]) -> Result<Offered> {
-        if self.partition.prefix.is_empty() || !key.starts_with(&self.partition.prefix) {
+    pub(super) fn offer(&mut self, entry: Entry<'_>, common: usize) -> Result<Offered> {
+        let Entry { key, version, value, .. } = entry;
+        let prefix = &*self.partition.prefix;
+        if prefix.is_empty() || (common < prefix.len() && !key.starts_with(prefix)) {
             if self.limits.partition == PartitionStop::Stop && !self.partition.prefix.is_empty() {
                 return Ok(Offered::Refused(StopReason::Partition));
             }
@@ -127,36 +147,38 @@ impl<'p> PageBuilder<'p> {
         {
             return Ok(Offered::Taken);
         }
-        if self.rows.len() >= self.limits.entities {
+        if self.taken >= self.limits.entities {
             return Ok(Offered::Refused(StopReason::Entities));
         }
         let size = row.stored_bytes();
-        if !self.rows.is_empty() && self.stored_bytes + size > self.limits.bytes {
+        if self.taken > 0 && self.stored_bytes + size > self.limits.bytes {
             return Ok(Offered::Refused(StopReason::Bytes));
         }
-        if self.rows.is_empty() {
-            let rows = self.limits.entities.min(RESERVED_ROWS);
-            self.rows.reserve(rows);
-            self.bytes.reserve(size.saturating_mul(rows).min(RESERVED_BYTES));
-        }
+        self.taken += 1;
         self.stored_bytes += size;
-        let partition_piece = match self.partition.piece {
-            Some(piece) => piece,
-            None => *self.partition.piece.insert(push(&mut self.bytes, &self.partition.key)?),
-        };
-        let row_piece = push(&mut self.bytes, row_key)?;
-        let start = self.bytes.len();
-        match &mut self.hooks.projection {
-            None => self.bytes.extend_from_slice(value),
-            Some(project) => project(row, &mut self.bytes).map_err(|error| *error)?,
+        let Self { bytes, rows, .. } = self;
+        match &mut self.hooks.take {
+            Take::Lend(lend) => lend(row).map_err(|error| *error)?,
+            take => {
+                if rows.is_empty() {
+                    let room = self.limits.entities.min(RESERVED_ROWS);
+                    rows.reserve(room);
+                    bytes.reserve(size.saturating_mul(room).min(RESERVED_BYTES));
+                }
+                let partition_key = match self.partition.piece {
+                    Some(piece) => piece,
+                    None => *self.partition.piece.insert(push(bytes, &self.partition.key)?),
+                };
+                let row_key = push(bytes, row_key)?;
+                let start = bytes.len();
+                match take {
+                    Take::Project(project) => project(row, bytes).map_err(|error| *error)?,
+                    _ => bytes.extend_from_slice(value),
+                }
+                let value = piece_from(bytes, start)?;
+                rows.push(RowSlot { partition_key, row_key, value, version });
+            }
         }
-        let value = piece_from(&self.bytes, start)?;
-        self.rows.push(RowSlot {
-            partition_key: partition_piece,
-            row_key: row_piece,
-            value,
-            version,
-        });
         let is_last = self.limits.when_full == WhenFull::End && self.is_full();
         Ok(if is_last { Offered::Last } else { Offered::Taken })
     }
@@ -178,7 +200,8 @@ impl<'p> PageBuilder<'p> {
         next: Option<Continuation>,
         examined: u64,
     ) -> PageData {
-        PageData { bytes: self.bytes, rows: self.rows, stop, next, examined }
+        let Self { bytes, rows, taken, .. } = self;
+        PageData { bytes, rows, taken, stop, next, examined }
     }
 }
 

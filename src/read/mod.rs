@@ -20,7 +20,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::{HookResult, Projection, ScanHooks};
+pub(crate) use builder::{HookResult, ScanHooks, Take};
 pub use estimate::Estimate;
 pub(crate) use estimate::{estimate, split_points};
 pub(crate) use limits::{PartitionStop, ScanLimits, WhenFull};

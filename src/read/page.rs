@@ -1,7 +1,8 @@
 //! [`PageData`]: the rows of one page, in one buffer.
 //!
 //! Invariant: every slot lies within `bytes`; rows of one partition that follow each other share
-//! the bytes of its PartitionKey. A row's bytes are copied once, from where they are stored.
+//! the bytes of its PartitionKey. A row's bytes are copied once, from where they are stored, or not
+//! at all where the page's entities were lent.
 
 use super::range::Continuation;
 use crate::version::Version;
@@ -84,6 +85,8 @@ pub(super) struct RowSlot {
 pub(crate) struct PageData {
     pub(super) bytes: Vec<u8>,
     pub(super) rows: Vec<RowSlot>,
+    /// How many entities were taken: as many as there are rows, unless they were lent.
+    pub(crate) taken: usize,
     pub(crate) stop: StopReason,
     /// Where the next page starts; `None` exactly if there is none.
     pub(crate) next: Option<Continuation>,
@@ -94,7 +97,8 @@ pub(crate) struct PageData {
 impl PageData {
     /// The page of who wants no entities.
     pub(crate) fn empty() -> Self {
-        Self { bytes: Vec::new(), rows: Vec::new(), stop: StopReason::Top, next: None, examined: 0 }
+        let (bytes, rows) = (Vec::new(), Vec::new());
+        Self { bytes, rows, taken: 0, stop: StopReason::Top, next: None, examined: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {

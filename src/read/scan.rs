@@ -21,6 +21,7 @@ use super::range::{Direction, Span};
 use super::shadow::Shadow;
 use crate::entry::{Cursor, Kind};
 use crate::error::Result;
+use crate::key::common_prefix;
 use crate::merge::{Merge, SortedFile, Source};
 use crate::tombstone::Stretch;
 use crate::version::Version;
@@ -50,6 +51,35 @@ pub(super) struct Scan<'a, 's, 'p, F: SortedFile + 'a> {
     gap_steps: u32,
     /// The key whose versions are looked through.
     key: Vec<u8>,
+    end: End,
+    /// As far as it is known, how many the current key has with the one offered last.
+    common_with_offered: usize,
+}
+
+/// The end of the span that a walk goes to.
+struct End {
+    direction: Direction,
+    /// How many bytes at its front the key compared last has in common with it.
+    common: usize,
+}
+
+impl End {
+    /// Whether `key` is beyond. If it has `kept` bytes of the key before and that parted from the
+    /// end within these, both are on the same side.
+    #[inline]
+    fn is_passed(&mut self, key: &[u8], kept: usize, span: &Span) -> bool {
+        kept <= self.common && self.compare(key, span)
+    }
+
+    #[inline(never)]
+    fn compare(&mut self, key: &[u8], span: &Span) -> bool {
+        let (end, passed) = match self.direction {
+            Direction::Forward => (&*span.high, *key >= *span.high),
+            Direction::Reverse => (&*span.low, *key < *span.low),
+        };
+        self.common = common_prefix(key, end);
+        passed
+    }
 }
 
 /// How a walk ended.
@@ -84,6 +114,8 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
             // A page that begins in a gap seeks at once: pages of few examined entries get across.
             gap_steps: STEPS_BEFORE_SEEK,
             key: Vec::new(),
+            end: End { direction, common: usize::MAX },
+            common_with_offered: 0,
         }
     }
 
@@ -94,30 +126,36 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
             Direction::Reverse => self.merge.seek_before(&self.span.high)?,
         }
         loop {
-            if self.is_past_the_end() {
+            let kept = self.merge.kept();
+            self.common_with_offered = self.common_with_offered.min(kept);
+            let Some(mut entry) = self.merge.entry() else { return Ok(Walked::Through) };
+            if self.end.is_passed(entry.key, kept, &self.span) {
                 return Ok(Walked::Through);
             }
             if let Some(stop) = self.work.is_over() {
                 return Ok(self.stopped(self.page.reason_or_full(stop)));
             }
             self.work.examined += 1;
-            if self.span.rows.is_some() && self.leave_gap()? {
-                continue;
+            if self.span.rows.is_some() || entry.version > self.at {
+                if self.leave_gap()? || !self.find_visible_version()? {
+                    continue;
+                }
+                let Some(found) = self.merge.entry() else { continue };
+                entry = found;
             }
-            if self.merge.version() > self.at && !self.find_visible_version()? {
-                continue;
-            }
-            if self.merge.kind() == Kind::Delete {
+            if entry.kind == Kind::Delete {
                 self.step()?;
                 continue;
             }
-            if let Some(stretch) = self.shadow.over(self.merge.key(), self.merge.version()) {
+            if let Some(stretch) = self.shadow.over(entry.key, entry.version) {
                 self.skip(stretch)?;
                 continue;
             }
-            let merge = &self.merge;
-            match self.page.offer(merge.key(), merge.version(), merge.value())? {
-                Offered::Taken => self.step()?,
+            match self.page.offer(entry, self.common_with_offered)? {
+                Offered::Taken => {
+                    self.common_with_offered = usize::MAX;
+                    self.step()?;
+                }
                 Offered::Last => return Ok(Walked::Complete),
                 Offered::Refused(stop) => return Ok(self.stopped(stop)),
             }
@@ -126,15 +164,6 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
 
     fn stopped(&self, stop: StopReason) -> Walked {
         Walked::Stopped(stop, self.merge.key().to_vec())
-    }
-
-    #[inline]
-    fn is_past_the_end(&self) -> bool {
-        !self.merge.valid()
-            || match self.direction {
-                Direction::Forward => *self.merge.key() >= *self.span.high,
-                Direction::Reverse => *self.merge.key() < *self.span.low,
-            }
     }
 
     #[inline]
@@ -168,8 +197,10 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
 
     /// Goes to the newest version of the key that the view shows. Where there is none, goes on
     /// to the next key and says `false`.
-    #[cold]
     fn find_visible_version(&mut self) -> Result<bool> {
+        if self.merge.version() <= self.at {
+            return Ok(true);
+        }
         self.key.clear();
         self.key.extend_from_slice(self.merge.key());
         while self.merge.valid() && self.merge.version() > self.at && self.merge.key() == self.key {

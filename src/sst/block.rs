@@ -25,6 +25,7 @@ use std::cmp::Ordering;
 
 use crate::entry::Kind;
 use crate::error::Damage;
+use crate::key::common_prefix;
 use crate::varint::{push_varint, read_varint};
 use crate::version::Version;
 
@@ -186,7 +187,46 @@ impl RawEntry<'_> {
     /// Whether the key is `key`, if the shared bytes are.
     #[inline]
     pub(super) fn has_key(&self, key: &[u8]) -> bool {
-        key.get(self.shared..) == Some(self.suffix)
+        // One byte settles it for neighbours, which differ right after what they share.
+        let rest = key.get(self.shared..);
+        rest.is_some_and(|rest| rest.first() == self.suffix.first() && rest == self.suffix)
+    }
+}
+
+/// The three numbers that an entry begins with.
+struct EntryHead {
+    shared: usize,
+    unshared: usize,
+    tag: usize,
+}
+
+impl EntryHead {
+    /// The head at the front, and what follows it.
+    #[inline]
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        // Nearly all take one, one, and one or two bytes.
+        if let [shared @ ..0x80, unshared @ ..0x80, low, rest @ ..] = bytes {
+            let (shared, unshared, low) = (*shared as usize, *unshared as usize, *low as usize);
+            match rest {
+                _ if low < 0x80 => return Some((Self { shared, unshared, tag: low }, rest)),
+                [high @ ..0x80, rest @ ..] => {
+                    let tag = low & 0x7F | (*high as usize) << 7;
+                    return Some((Self { shared, unshared, tag }, rest));
+                }
+                _ => {}
+            }
+        }
+        Self::split_any(bytes)
+    }
+
+    #[cold]
+    fn split_any(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (shared, a) = read_varint(bytes)?;
+        let (unshared, b) = read_varint(bytes.get(a..)?)?;
+        let (tag, c) = read_varint(bytes.get(a + b..)?)?;
+        let number = |number: u64| usize::try_from(number).ok();
+        let head = Self { shared: number(shared)?, unshared: number(unshared)?, tag: number(tag)? };
+        Some((head, bytes.get(a + b + c..)?))
     }
 }
 
@@ -267,16 +307,13 @@ impl<'a> Block<'a> {
     }
 
     #[inline]
-    fn entry_parts(&self, at: usize) -> Option<RawEntry<'a>> {
+    pub(super) fn entry_parts(&self, at: usize) -> Option<RawEntry<'a>> {
         let bytes = self.entries.get(at..)?;
-        let (shared, a) = read_varint(bytes)?;
-        let (unshared, b) = read_varint(bytes.get(a..)?)?;
-        let (tag, c) = read_varint(bytes.get(a + b..)?)?;
-        let bytes = bytes.get(a + b + c..)?;
-        let (suffix, bytes) = bytes.split_at_checked(usize::try_from(unshared).ok()?)?;
-        let (body, after) = bytes.split_at_checked(usize::try_from(tag >> 1).ok()?)?;
+        let (EntryHead { shared, unshared, tag }, bytes) = EntryHead::split(bytes)?;
+        let (suffix, bytes) = bytes.split_at_checked(unshared)?;
+        let (body, after) = bytes.split_at_checked(tag >> 1)?;
         Some(RawEntry {
-            shared: usize::try_from(shared).ok()?,
+            shared,
             suffix,
             kind: if tag & 1 == 0 { Kind::Delete } else { Kind::Put },
             body,
@@ -287,13 +324,15 @@ impl<'a> Block<'a> {
     /// Version and value of an entry.
     #[inline]
     pub(super) fn body(&self, entry: &RawEntry<'a>) -> Result<(Version, &'a [u8]), Damage> {
-        match read_varint(entry.body) {
-            Some((delta, len)) => Ok((
-                Version::from_ticks(self.base.wrapping_add(unzigzag(delta))),
-                entry.body.get(len..).unwrap_or_default(),
-            )),
-            None => Err(Damage::new(entry.next as u64, "an entry with a version", "none")),
-        }
+        self.body_parts(entry)
+            .ok_or_else(|| Damage::new(entry.next as u64, "an entry with a version", "none"))
+    }
+
+    #[inline]
+    pub(super) fn body_parts(&self, entry: &RawEntry<'a>) -> Option<(Version, &'a [u8])> {
+        let (delta, len) = read_varint(entry.body)?;
+        let version = Version::from_ticks(self.base.wrapping_add(unzigzag(delta)));
+        Some((version, entry.body.get(len..)?))
     }
 
     /// The first entry at or after (`key`, `at`), if there is one: its key begins with the first
@@ -389,23 +428,6 @@ fn prefix_number(bytes: &[u8]) -> u64 {
         *to = *from;
     }
     u64::from_be_bytes(padded)
-}
-
-/// How many bytes two keys have in common at their front, eight at a time.
-#[inline]
-pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (words_a, _) = a.as_chunks::<8>();
-    let (words_b, _) = b.as_chunks::<8>();
-    for (i, (x, y)) in words_a.iter().zip(words_b).enumerate() {
-        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if difference != 0 {
-            return 8 * i + difference.trailing_zeros() as usize / 8;
-        }
-    }
-    let start = 8 * words_a.len().min(words_b.len());
-    let rest_a = a.get(start..).unwrap_or_default();
-    let rest_b = b.get(start..).unwrap_or_default();
-    start + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
 }
 
 /// Small differences of either sign as small numbers.
@@ -526,18 +548,6 @@ mod tests {
             let mut out = Vec::new();
             push_varint(&mut out, number);
             prop_assert_eq!(varint_len(number), out.len());
-        }
-
-        #[test]
-        fn common_prefix_counts_equal_bytes(
-            a in proptest::collection::vec(0u8..2, 0..40),
-            b in proptest::collection::vec(0u8..2, 0..40),
-            cut in 0usize..40,
-        ) {
-            let mut c = a[..cut.min(a.len())].to_vec();
-            c.extend_from_slice(&b);
-            let expected = a.iter().zip(&c).take_while(|(x, y)| x == y).count();
-            prop_assert_eq!(common_prefix(&a, &c), expected);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
 use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
-use crate::entry::{Cursor, Kind};
+use crate::entry::{Cursor, Entry, Kind};
 use crate::error::{Damage, Result};
 use crate::version::Version;
 
@@ -49,31 +49,57 @@ struct Current {
     value: Range<usize>,
     /// Offset of the entry after.
     next: usize,
+    /// See [`Cursor::kept`].
+    kept: usize,
 }
 
 impl Current {
     /// Goes on an entry whose key begins with the first `entry.shared` bytes of `self.key`.
-    #[inline]
     fn set(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
         if entry.shared > self.key.len() {
             let at = entry.next as u64;
             return Err(Damage::new(at, "an entry after its key's prefix", "another"));
         }
-        self.key.truncate(entry.shared);
-        self.key.extend_from_slice(entry.suffix);
+        self.set_key(entry);
         self.set_body(block, entry)
     }
 
-    /// Goes on an entry whose key is `self.key`.
+    /// The same for the entry at `offset`, and whether it has the same key. `None`, and no change,
+    /// if [`set`](Self::set) has something to say against it.
     #[inline]
+    fn advance(&mut self, block: &Block<'_>, offset: usize) -> Option<bool> {
+        let entry = block.entry_parts(offset)?;
+        let (version, value) = block.body_parts(&entry)?;
+        if entry.shared > self.key.len() {
+            return None;
+        }
+        let is_same = entry.has_key(&self.key);
+        self.set_key(&entry);
+        self.set_parts(&entry, version, value);
+        Some(is_same)
+    }
+
+    /// Goes on an entry whose key is `self.key`.
     fn set_body(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
         let (version, value) = block.body(entry)?;
+        self.set_parts(entry, version, value);
+        Ok(())
+    }
+
+    #[inline]
+    fn set_key(&mut self, entry: &RawEntry<'_>) {
+        self.kept = self.kept.min(entry.shared);
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(entry.suffix);
+    }
+
+    #[inline]
+    fn set_parts(&mut self, entry: &RawEntry<'_>, version: Version, value: &[u8]) {
         self.version = version;
         self.kind = entry.kind;
         self.value = entry.next - value.len()..entry.next;
         self.next = entry.next;
         self.valid = true;
-        Ok(())
     }
 }
 
@@ -86,6 +112,7 @@ impl<'a> SstCursor<'a> {
             kind: Kind::Delete,
             value: 0..0,
             next: 0,
+            kept: 0,
         };
         Self { reader, caching, block: None, current, run: Run::default() }
     }
@@ -124,6 +151,7 @@ impl<'a> SstCursor<'a> {
     /// Is on no entry until one is read.
     fn leave(&mut self) {
         self.current.valid = false;
+        self.current.kept = 0;
         self.run.clear();
     }
 
@@ -171,16 +199,48 @@ impl<'a> SstCursor<'a> {
     }
 
     /// Goes to the entry at an offset of the open block; `self.current.key` is the key before.
+    /// Whether it is the key of the entry, too.
     #[inline]
-    fn read_entry(&mut self, offset: usize) -> Result<()> {
-        let Some(open) = &self.block else { return Ok(()) };
+    fn read_entry(&mut self, offset: usize) -> Result<bool> {
+        let Some(open) = &self.block else { return Ok(false) };
+        let block = Block::walk(open.held.payload(), open.shape);
+        match self.current.advance(&block, offset) {
+            Some(is_same) => Ok(is_same),
+            None => self.read_damaged(offset),
+        }
+    }
+
+    /// Says what is wrong with the entry at an offset of the open block.
+    #[cold]
+    fn read_damaged(&mut self, offset: usize) -> Result<bool> {
+        let Some(open) = &self.block else { return Ok(false) };
         let current = &mut self.current;
+        current.valid = false;
         let block = Block::walk(open.held.payload(), open.shape);
         let read = block.entry(offset).and_then(|entry| current.set(&block, &entry));
-        read.map_err(|damage| {
-            current.valid = false;
-            self.reader.damage(damage, &open.handle)
-        })
+        read.map(|()| false).map_err(|damage| self.reader.damage(damage, &open.handle))
+    }
+
+    /// Goes to the entry after the current one, if there is any. Whether it has the same key.
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        let Some(open) = &self.block else { return Ok(false) };
+        if self.current.next < open.shape.end {
+            return self.read_entry(self.current.next);
+        }
+        self.current.valid = false;
+        if self.open_next()? { self.read_entry(0) } else { Ok(false) }
+    }
+
+    /// Goes to the next key from one of many versions.
+    #[cold]
+    fn pass_versions(&mut self) -> Result<()> {
+        let key = self.current.key.clone();
+        self.seek_version(&key, Version::ZERO)?;
+        while self.current.valid && self.current.key == key {
+            self.step()?;
+        }
+        Ok(())
     }
 
     /// Positions on the newest entry of the last key, or of the last before `before`.
@@ -233,6 +293,7 @@ impl<'a> SstCursor<'a> {
         let Some(open) = &self.block else { return Ok(()) };
         let (current, run) = (&mut self.current, &mut self.run);
         current.valid = false;
+        current.kept = 0;
         let popped = Block::parse(open.held.payload()).and_then(|block| {
             let first = run.pop(&block, &mut current.key)?;
             if let Some(FirstEntry::At(offset)) = first {
@@ -259,7 +320,10 @@ impl Cursor for SstCursor<'_> {
     fn seek_to_first(&mut self) -> Result<()> {
         self.leave();
         let first = self.reader.partition(0, self.caching)?;
-        if self.open(first)? { self.read_entry(0) } else { Ok(()) }
+        if self.open(first)? {
+            self.read_entry(0)?;
+        }
+        Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
@@ -301,34 +365,41 @@ impl Cursor for SstCursor<'_> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<()> {
-        let Some(open) = self.block.as_ref().filter(|_| self.current.valid) else {
-            return Ok(());
-        };
-        self.run.clear();
-        if self.current.next < open.shape.end {
-            return self.read_entry(self.current.next);
-        }
-        self.current.valid = false;
-        if self.open_next()? { self.read_entry(0) } else { Ok(()) }
+    fn entry(&self) -> Option<Entry<'_>> {
+        let open = self.block.as_ref().filter(|_| self.current.valid)?;
+        let Current { key, version, kind, value, .. } = &self.current;
+        let value = open.held.payload().get(value.clone()).unwrap_or_default();
+        Some(Entry { key, version: *version, kind: *kind, value })
     }
 
+    #[inline]
+    fn kept(&self) -> usize {
+        self.current.kept
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.current.valid {
+            self.run.clear();
+            self.current.kept = usize::MAX;
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn next_key(&mut self) -> Result<()> {
-        if !self.valid() {
+        if !self.current.valid {
             return Ok(());
         }
-        let key = self.current.key.clone();
+        self.run.clear();
+        self.current.kept = usize::MAX;
         for _ in 0..VERSIONS_WALKED {
-            self.next()?;
-            if !self.valid() || self.current.key != key {
+            if !self.step()? {
                 return Ok(());
             }
         }
-        self.seek_version(&key, Version::ZERO)?;
-        while self.valid() && self.current.key == key {
-            self.next()?;
-        }
-        Ok(())
+        self.pass_versions()
     }
 
     fn previous_key(&mut self) -> Result<()> {

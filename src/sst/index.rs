@@ -11,10 +11,11 @@
 //! of that front. Where one key's versions go on in the next block, and at the end of the file,
 //! the fence is the block's last entry.
 
-use super::block::{Block, BlockBuilder, RawEntry, RestartInterval, common_prefix};
+use super::block::{Block, BlockBuilder, RawEntry, RestartInterval};
 use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;
+use crate::key::common_prefix;
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
 

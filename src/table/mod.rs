@@ -24,7 +24,7 @@ pub use catalog::TableList;
 pub use continuation::Continuation;
 pub use database::Database;
 pub use import::ImportReport;
-pub use page::{Page, Row};
+pub use page::{Page, PageEnd, Row};
 pub use query::{Pages, Query};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Stats};

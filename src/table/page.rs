@@ -109,3 +109,51 @@ impl Page {
         self.version
     }
 }
+
+/// How a page ended whose entities were lent: see [`Query::visit`](crate::Query::visit).
+#[derive(Clone, Debug)]
+pub struct PageEnd {
+    entities: usize,
+    continuation: Option<Continuation>,
+    stop: StopReason,
+    examined: u64,
+    version: Version,
+}
+
+impl PageEnd {
+    pub(super) fn new(data: PageData, version: Version) -> Self {
+        let PageData { taken: entities, stop, next, examined, .. } = data;
+        let continuation = next.map(|(pk, rk)| Continuation::new(pk, rk));
+        Self { entities, continuation, stop, examined, version }
+    }
+
+    /// Number of entities that were lent; may be 0 though there is a continuation.
+    #[must_use]
+    pub fn entities(&self) -> usize {
+        self.entities
+    }
+
+    /// Where the query goes on; `None` if its range is exhausted.
+    #[must_use]
+    pub fn continuation(&self) -> Option<&Continuation> {
+        self.continuation.as_ref()
+    }
+
+    /// Why the page ended.
+    #[must_use]
+    pub fn stop_reason(&self) -> StopReason {
+        self.stop
+    }
+
+    /// Number of entries that were looked at, deleted and filtered ones included.
+    #[must_use]
+    pub fn examined(&self) -> u64 {
+        self.examined
+    }
+
+    /// The version of the database that every entity of the page was read at (R-E11).
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+}

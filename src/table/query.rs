@@ -5,13 +5,14 @@ use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
 use super::continuation::Continuation;
-use super::page::Page;
+use super::page::{Page, PageEnd};
 use super::view::{Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
     self, Direction, HookResult, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
-    ScanRequest, WhenFull,
+    ScanRequest, Take, WhenFull,
 };
+use crate::version::Version;
 
 type Filter = Box<dyn FnMut(RowRef<'_>) -> HookResult<bool> + Send>;
 type Projection = Box<dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Send>;
@@ -177,6 +178,36 @@ impl Query {
         self.read_page()
     }
 
+    /// One page whose entities are lent to `each` where they are stored, in order, and not copied.
+    /// They are lent as they are stored: no [projection](Self::project) is made.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let people = database.create_table("people").wait()?;
+    /// people.import(["anna", "karl", "paul"].map(|row| ("de", row, "12345")))?;
+    /// let mut bytes = 0;
+    /// let end = people.query().limit(2).visit(|row| bytes += row.value.len())?;
+    /// assert_eq!((end.entities(), bytes), (2, 10));
+    /// let next = end.continuation().cloned().ok_or("a third entity is left")?;
+    /// let end = people.query().continue_from(next).visit(|row| bytes += row.value.len())?;
+    /// assert_eq!((end.continuation(), bytes), (None, 15));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    pub fn visit(mut self, mut each: impl FnMut(RowRef<'_>)) -> Result<PageEnd> {
+        let range = self.range();
+        self.visit_ranges(std::slice::from_ref(&range), None, &mut |row| {
+            each(row);
+            Ok(())
+        })
+    }
+
     /// All pages, one after the other, each at a version of its own unless the query is of a
     /// snapshot.
     pub fn pages(self) -> Pages {
@@ -204,8 +235,12 @@ impl Query {
         self.projection = Some(Box::new(projection));
     }
 
+    fn range(&self) -> ScanRange {
+        ScanRange::new(self.partitions.clone(), self.rows.clone())
+    }
+
     fn read_page(&mut self) -> Result<Page> {
-        let range = ScanRange::new(self.partitions.clone(), self.rows.clone());
+        let range = self.range();
         self.read_ranges(std::slice::from_ref(&range), None)
     }
 
@@ -217,18 +252,29 @@ impl Query {
     /// A page of these ranges instead of the query's own, with `left` entities wanted in all.
     pub(super) fn read_ranges(&mut self, ranges: &[ScanRange], left: Option<u64>) -> Result<Page> {
         let mut projection = self.projection.take();
-        let page = self.project_ranges(ranges, left, projection.as_deref_mut().map(|it| it as _));
+        let take = projection.as_deref_mut().map_or(Take::Copy, |project| Take::Project(project));
+        let page = self.take_ranges(ranges, left, take);
         self.projection = projection;
-        page
+        page.map(|(data, at)| Page::new(data, at))
     }
 
-    /// As [`read_ranges`](Self::read_ranges), with this projection instead of the query's own.
-    pub(super) fn project_ranges<'p>(
+    /// As [`read_ranges`](Self::read_ranges), but the entities are lent to `each`.
+    pub(super) fn visit_ranges(
+        &mut self,
+        ranges: &[ScanRange],
+        left: Option<u64>,
+        each: &mut dyn FnMut(RowRef<'_>) -> HookResult<()>,
+    ) -> Result<PageEnd> {
+        let (data, at) = self.take_ranges(ranges, left, Take::Lend(each))?;
+        Ok(PageEnd::new(data, at))
+    }
+
+    fn take_ranges<'p>(
         &'p mut self,
         ranges: &[ScanRange],
         left: Option<u64>,
-        projection: Option<&'p mut read::Projection<'p>>,
-    ) -> Result<Page> {
+        take: Take<'p>,
+    ) -> Result<(PageData, Version)> {
         let clock = self.view.inner().pipeline().clock();
         let time_is_up = |time| clock.monotonic().checked_add(time);
         let mut limits =
@@ -246,16 +292,14 @@ impl Query {
             direction: self.direction,
             start: start.as_ref(),
         };
-        let hooks = ScanHooks {
-            predicate: self.filter.as_mut().map(|filter| &mut **filter as _),
-            projection,
-        };
+        let hooks =
+            ScanHooks { predicate: self.filter.as_mut().map(|filter| &mut **filter as _), take };
         let (view, at) = self.view.read_point()?;
         let data = match limits.entities {
             0 => PageData::empty(),
             _ => read::scan(&view, request, &limits, hooks, at, clock)?,
         };
-        Ok(Page::new(data, at))
+        Ok((data, at))
     }
 }
 

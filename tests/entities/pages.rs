@@ -49,11 +49,13 @@ fn r_e12_a_visited_page_is_the_page() {
             visited.push(entity.to_entity()?);
             Ok(())
         };
-        let page = some().select(["Other"]).visit(visit).unwrap();
+        let end = some().select(["Other"]).visit(visit).unwrap();
         assert_eq!(visited, expected.to_entities().unwrap());
-        assert_eq!((page.len(), page.examined()), (120, expected.examined()));
-        assert_eq!(page.continuation(), expected.continuation());
-        assert!(page.iter().all(|row| row.value.is_empty()));
+        assert_eq!((end.entities(), end.examined()), (120, expected.examined()));
+        assert_eq!(
+            (end.continuation(), end.stop_reason()),
+            (expected.continuation(), expected.stop_reason())
+        );
     }
     // What is no entity is not lent.
     let db = TestDb::new();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tablestone::{
-    Continuation, DateTime, EntityQuery, EntityRef, Page, RowError, StopReason, Version,
+    Continuation, DateTime, EntityQuery, EntityRef, PageEnd, RowError, StopReason, Version,
 };
 
 use super::account::AccountState;
@@ -99,7 +99,7 @@ impl Print {
         if body.capacity() / 2 > body.len() {
             body.shrink_to_fit();
         }
-        let stop = page.as_ref().map_or(StopReason::Top, Page::stop_reason);
+        let stop = page.as_ref().map_or(StopReason::Top, PageEnd::stop_reason);
         Ok(PrintedPage { body, next: page.and_then(|page| page.continuation().cloned()), stop })
     }
 
@@ -111,7 +111,7 @@ impl Print {
 fn visit(
     query: Option<EntityQuery>,
     each: impl FnMut(EntityRef<'_>) -> Result<(), RowError>,
-) -> Result<Option<Page>, ServiceError> {
+) -> Result<Option<PageEnd>, ServiceError> {
     query.map(|query| query.visit(each)).transpose().map_err(|error| failure::of(&error))
 }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::read::range::KeyBounds;
 use crate::read::{
     Direction, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest,
-    StopReason, WhenFull, scan,
+    StopReason, Take, WhenFull, scan,
 };
 
 type Row = (Pair, Live);
@@ -136,13 +136,33 @@ impl Query {
         }
     }
 
+    /// A page, which has what is lent when entities are lent instead.
     fn page(&self, world: &World, at: u64, start: Option<&Pair>) -> PageData {
         let mut wanted = |row: RowRef<'_>| Ok(row.value.len() >= self.least_len);
         let mut doubled = |row: RowRef<'_>, out: &mut Vec<u8>| {
             out.extend([row.value, row.value].concat());
             Ok(())
         };
-        let hooks = ScanHooks { predicate: Some(&mut wanted), projection: Some(&mut doubled) };
+        let hooks = ScanHooks { predicate: Some(&mut wanted), take: Take::Project(&mut doubled) };
+        let page = self.scan(world, at, start, hooks);
+        let mut lent = Vec::new();
+        let mut lend = |row: RowRef<'_>| {
+            lent.push((row.partition_key.to_vec(), row.row_key.to_vec(), row.value.repeat(2)));
+            Ok(())
+        };
+        let mut wanted = |row: RowRef<'_>| Ok(row.value.len() >= self.least_len);
+        let hooks = ScanHooks { predicate: Some(&mut wanted), take: Take::Lend(&mut lend) };
+        let end = self.scan(world, at, start, hooks);
+        let parts = |row: RowRef<'_>| {
+            (row.partition_key.to_vec(), row.row_key.to_vec(), row.value.to_vec())
+        };
+        assert_eq!(lent, page.rows().map(parts).collect::<Vec<_>>());
+        assert_eq!((end.taken, end.stop, end.examined), (page.len(), page.stop, page.examined));
+        assert_eq!(end.next, page.next);
+        page
+    }
+
+    fn scan(&self, world: &World, at: u64, start: Option<&Pair>, hooks: ScanHooks<'_>) -> PageData {
         let clock = TickingClock::default();
         let Self { ranges, direction, .. } = self;
         let request = ScanRequest { table: TABLE, ranges, direction: *direction, start };
@@ -283,8 +303,8 @@ fn an_error_of_a_hook_is_the_pages() {
     let mut predicate = |_: RowRef<'_>| Err(refused());
     let mut projection = |_: RowRef<'_>, _: &mut Vec<u8>| Err(refused());
     let hooks = [
-        ScanHooks { predicate: Some(&mut predicate), projection: None },
-        ScanHooks { predicate: None, projection: Some(&mut projection) },
+        ScanHooks { predicate: Some(&mut predicate), take: Take::Copy },
+        ScanHooks { predicate: None, take: Take::Project(&mut projection) },
     ];
     for hooks in hooks {
         let page = scan(&world.view, request, &limits, hooks, version(1), &clock);

@@ -99,7 +99,7 @@ impl Shelf {
             for _ in 0..keys {
                 let key = merge.key().to_vec();
                 while merge.valid() && merge.key() == key {
-                    writer.add(merge.entry()).unwrap();
+                    writer.add(merge.entry().unwrap()).unwrap();
                     merge.next().unwrap();
                 }
                 if !merge.valid() {

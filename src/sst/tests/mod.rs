@@ -88,8 +88,8 @@ pub(super) fn get(reader: &Reader, key: &[u8], at: u64) -> Result<Option<Row>> {
 pub(super) fn scan(mut cursor: SstCursor<'_>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     cursor.seek_to_first()?;
-    while cursor.valid() {
-        rows.push(Row::of(cursor.entry()));
+    while let Some(entry) = cursor.entry() {
+        rows.push(Row::of(entry));
         cursor.next()?;
     }
     Ok(rows)
@@ -100,8 +100,8 @@ pub(super) fn scan_back(reader: &Reader) -> Result<Vec<Row>> {
     let mut cursor = reader.cursor();
     let mut rows = Vec::new();
     cursor.seek_to_last()?;
-    while cursor.valid() {
-        rows.push(Row::of(cursor.entry()));
+    while let Some(entry) = cursor.entry() {
+        rows.push(Row::of(entry));
         cursor.previous_key()?;
     }
     Ok(rows)

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::entry::go;
 
 /// Keys that share prefixes and extend each other, several versions each.
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -118,7 +119,7 @@ proptest! {
             if !exact {
                 key.push(1);
             }
-            match step {
+            go(&mut cursor, |cursor| match step {
                 Step::Next => cursor.next(),
                 Step::NextKey => cursor.next_key(),
                 Step::PreviousKey => cursor.previous_key(),
@@ -126,9 +127,9 @@ proptest! {
                 Step::SeekBefore => cursor.seek_before(&key),
                 Step::First => cursor.seek_to_first(),
                 Step::Last => cursor.seek_to_last(),
-            }.unwrap();
+            });
             at = model_step(&rows, at, step, &key);
-            let found = cursor.valid().then(|| Row::of(cursor.entry()));
+            let found = cursor.entry().map(Row::of);
             prop_assert_eq!(found.as_ref(), rows.get(at), "after {:?}", step);
         }
     }

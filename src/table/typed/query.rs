@@ -19,7 +19,7 @@ use crate::entity::{Entity, EntityRef, Explain, Filter, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
 use crate::table::continuation::Continuation;
-use crate::table::page::Page;
+use crate::table::page::PageEnd;
 use crate::table::query::Query;
 use crate::table::view::Bounds;
 
@@ -176,9 +176,8 @@ impl EntityQuery {
         self.read_page()
     }
 
-    /// One page whose entities are lent to `each` where they are stored, in order, and not copied:
-    /// the page that is returned has their keys and versions, and no values. All properties are
-    /// lent, whatever is [selected](Self::select).
+    /// One page whose entities are lent to `each` where they are stored, in order, and not copied.
+    /// All properties are lent, whatever is [selected](Self::select).
     ///
     /// ```
     /// # use tablestone::{Database, Entity, Options};
@@ -189,11 +188,11 @@ impl EntityQuery {
     /// stock.insert(&Entity::new("chairs", "ash").with("Count", 5)).wait()?;
     /// stock.insert(&Entity::new("chairs", "oak").with("Count", 12)).wait()?;
     /// let mut sum = 0;
-    /// let page = stock.query().visit(|entity| {
+    /// let end = stock.query().visit(|entity| {
     ///     sum += entity.get_as::<i32>("Count")?.unwrap_or(0);
     ///     Ok(())
     /// })?;
-    /// assert_eq!((sum, page.len(), page.continuation()), (17, 2, None));
+    /// assert_eq!((sum, end.entities(), end.continuation()), (17, 2, None));
     /// # Ok(())
     /// # }
     /// ```
@@ -203,13 +202,12 @@ impl EntityQuery {
     pub fn visit(
         mut self,
         mut each: impl FnMut(EntityRef<'_>) -> Result<(), RowError>,
-    ) -> Result<Page> {
+    ) -> Result<PageEnd> {
         let ranges = self.plan();
         let broken = self.broken_row();
-        let mut lend = |row: RowRef<'_>, _: &mut Vec<u8>| {
-            entity(row).and_then(&mut each).map_err(|source| broken(row, source))
-        };
-        self.query.project_ranges(&ranges, self.top, Some(&mut lend))
+        let mut lend =
+            |row: RowRef<'_>| entity(row).and_then(&mut each).map_err(|source| broken(row, source));
+        self.query.visit_ranges(&ranges, self.top, &mut lend)
     }
 
     /// All pages, one after the other, each at a version of its own unless the query is of a
