@@ -121,16 +121,16 @@ impl Engine for Tablestone {
         limit: usize,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
-        let page =
-            self.table(partition).query().partition(partition).rows(from..).limit(limit).page()?;
-        page.iter().for_each(|row| each(row.value));
+        let query = self.table(partition).query().partition(partition).rows(from..).limit(limit);
+        query.visit(|row| each(row.value))?;
         Ok(())
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         for table in &self.tables {
-            for page in table.query().pages() {
-                page?.iter().for_each(|row| each(row.value));
+            let mut end = table.query().visit(|row| each(row.value))?;
+            while let Some(next) = end.continuation().cloned() {
+                end = table.query().continue_from(next).visit(|row| each(row.value))?;
             }
         }
         Ok(())
