@@ -2,6 +2,8 @@
 //! `cfg(loom)`.
 
 #[cfg(loom)]
+pub(crate) use loom::hint::spin_loop;
+#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
 pub(crate) use loom::sync::{Arc, MutexGuard};
@@ -14,6 +16,8 @@ pub(crate) use parking::{Thread, current, park};
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::hint::spin_loop;
 #[cfg(not(loom))]
 pub(crate) use std::sync::Arc;
 #[cfg(not(loom))]

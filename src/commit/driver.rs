@@ -18,6 +18,10 @@ use crate::options::Durability;
 use crate::version::Version;
 use crate::wal::{self, RecordRef};
 
+/// How often a thread looks whether the log is free, after a microsecond or two if nothing is
+/// synced: with pauses in between, then giving way to who may have the log.
+const LOOKS: u32 = 96;
+
 /// What the pipeline counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -68,8 +72,15 @@ impl Relay for Pipeline {
         !self.sequencer.is_empty() && !self.has_ended()
     }
 
-    /// Unless such a job is queued already.
-    fn drive_in_background(&self) {
+    /// A sync takes longer than anybody should look; without one, the log is free again soon.
+    fn looks(&self) -> u32 {
+        if self.options.durability == Durability::Sync { 0 } else { LOOKS }
+    }
+}
+
+impl Pipeline {
+    /// Has a background job drive the log, unless such a job is queued already.
+    pub(super) fn drive_in_background(&self) {
         if self.drive_queued.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -84,9 +95,7 @@ impl Relay for Pipeline {
         });
         self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
     }
-}
 
-impl Pipeline {
     /// Writes one group, if anything is queued, and publishes it.
     fn drive(&self, log: &mut wal::Writer) {
         if self.has_ended() {

@@ -1,14 +1,24 @@
 //! [`Relay`]: how the log is passed on among those who wait for it.
 //!
-//! Invariant, which the loom model below checks: while somebody waits for a record in the queue,
-//! somebody has the log, or is about to look whether it is free, or a background job is. So
-//! whoever lets go of the log hands it over; and so does a thread that may have been woken to
-//! take it, when it leaves without: its own commit may have been published meanwhile.
+//! A thread that finds the log busy looks for a while whether its commit is published or the log
+//! free, and only then sleeps: without a sync the log is free again sooner than anybody can be
+//! woken.
+//!
+//! Invariant, which the loom model below checks: while a thread waits for a record in the queue,
+//! somebody has the log, or is about to look whether it is free. So whoever lets go of the log
+//! wakes a thread that sleeps, unless somebody looks; who ends to look tries the log once more
+//! after saying so; and a thread that may have been woken to take the log, or that was relied upon
+//! because it looked, hands it over when it leaves without: its own commit may have been published
+//! meanwhile. Who does not wait as a thread, a task or the drop of a handle, has a background job
+//! drive the log.
 
-use super::waiters::{Role, Waiters, thread_waker};
+use super::waiters::{Role, WaiterKey, Waiters, thread_waker};
 use crate::error::Result;
-use crate::sync::park;
+use crate::sync::{park, spin_loop, yield_now};
 use crate::version::Version;
+
+/// So many looks with nothing but a pause between them; then others get the processor in between.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// A log that is driven by those who wait for it.
 pub(super) trait Relay {
@@ -23,8 +33,8 @@ pub(super) trait Relay {
     /// Whether anything is queued, and can still be written.
     fn has_queued(&self) -> bool;
 
-    /// Has a background job drive the log.
-    fn drive_in_background(&self);
+    /// How often a thread looks again before it sleeps.
+    fn looks(&self) -> u32;
 
     /// Drives the log if it is free; says whether it was.
     fn try_drive(&self) -> bool {
@@ -35,10 +45,11 @@ pub(super) trait Relay {
         was_free
     }
 
-    /// After the log was released: more may have been queued by somebody who found it busy.
+    /// After the log was released: more may have been queued by somebody who found it busy, and
+    /// sleeps by now. Who looks finds the log free by itself.
     fn hand_over(&self) {
-        if self.has_queued() && !self.waiters().wake_a_driver() {
-            self.drive_in_background();
+        if self.has_queued() && !self.waiters().is_somebody_looking() {
+            self.waiters().wake_a_driver();
         }
     }
 
@@ -51,7 +62,42 @@ pub(super) trait Relay {
         if self.is_settled(version)? {
             return Ok(());
         }
+        let looking = self.waiters().look();
+        let looked = self.look(version);
+        if !matches!(looked, Ok(false)) {
+            drop(looking);
+            self.hand_over();
+            return looked.map(|_| ());
+        }
         let key = self.waiters().register(version, thread_waker(), Role::Thread);
+        drop(looking);
+        // Whoever released the log meanwhile may have left what is queued to who looked, even if
+        // this commit is published by now.
+        self.try_drive();
+        self.sleep(version, key)
+    }
+
+    /// Looks for a while whether `version` is published or the log free; says whether it is
+    /// published.
+    fn look(&self, version: Version) -> Result<bool> {
+        for look in 0..self.looks() {
+            if look < SPINS {
+                spin_loop();
+            } else {
+                yield_now();
+            }
+            if self.is_settled(version)? {
+                return Ok(true);
+            }
+            if self.try_drive() {
+                return self.is_settled(version);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sleeps until `version` is published, or the log is free to be driven.
+    fn sleep(&self, version: Version, key: WaiterKey) -> Result<()> {
         let outcome = loop {
             match self.is_settled(version) {
                 Ok(false) => {}
@@ -84,6 +130,7 @@ mod loom_tests {
         sequencer: Sequencer<Version>,
         free: Mutex<()>,
         visible: AtomicU64,
+        looks: u32,
         waiters: Waiters,
     }
 
@@ -122,25 +169,22 @@ mod loom_tests {
             !self.sequencer.is_empty()
         }
 
-        fn drive_in_background(&self) {
-            let log = self.free.lock().unwrap();
-            self.drive();
-            drop(log);
-            self.hand_over();
+        fn looks(&self) -> u32 {
+            self.looks
         }
     }
 
     /// One thread drives a commit, another waits for it, a third commits after it and waits: all get
     /// there. loom finds it if one sleeps for ever.
-    #[test]
-    fn loom_everybody_who_waits_is_woken() {
+    fn check_that_everybody_is_woken(looks: u32) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(4);
-        model.check(|| {
+        model.check(move || {
             let log = Arc::new(Log {
                 sequencer: Sequencer::new(Version::ZERO),
                 free: Mutex::new(()),
                 visible: AtomicU64::new(0),
+                looks,
                 waiters: Waiters::default(),
             });
             let first = log.queue();
@@ -156,5 +200,15 @@ mod loom_tests {
             waiting.join().unwrap();
             committing.join().unwrap();
         });
+    }
+
+    #[test]
+    fn loom_everybody_who_sleeps_is_woken() {
+        check_that_everybody_is_woken(0);
+    }
+
+    #[test]
+    fn loom_everybody_who_looks_and_sleeps_is_woken() {
+        check_that_everybody_is_woken(1);
     }
 }

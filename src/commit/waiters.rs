@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use crate::sync::{Mutex, Thread, current, thread_local};
+use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, thread_local};
 use crate::version::Version;
 
 /// Identifies a registered waiter.
@@ -36,6 +36,18 @@ struct Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     state: Mutex<State>,
+    /// Threads that look for the log to be free before they register.
+    looking: AtomicUsize,
+}
+
+/// A thread that looks, until dropped.
+#[derive(Debug)]
+pub(crate) struct Looking<'a>(&'a AtomicUsize);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +63,17 @@ impl Waiters {
         let key = WaiterKey { version, number: state.next_number };
         state.waiting.insert(key, Waiter { waker, role });
         key
+    }
+
+    pub(crate) fn look(&self) -> Looking<'_> {
+        self.looking.fetch_add(1, Ordering::AcqRel);
+        Looking(&self.looking)
+    }
+
+    /// Whether a thread looks that began before. Not a load: who ends to look after this one sees
+    /// what happened before it, such as the log being released.
+    pub(crate) fn is_somebody_looking(&self) -> bool {
+        self.looking.fetch_add(0, Ordering::AcqRel) > 0
     }
 
     /// Says whether the waiter was still there: it was not woken with all up to its version, but
@@ -103,8 +126,6 @@ pub(crate) fn thread_waker() -> Waker {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
 
     #[derive(Default)]
