@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::gather::Gather;
 use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
 use super::sequence::Taken;
@@ -21,6 +22,13 @@ use crate::wal::{self, RecordRef};
 /// How often a thread looks whether the log is free, after a microsecond or two if nothing is
 /// synced: with pauses in between, then giving way to who may have the log.
 const LOOKS: u32 = 96;
+
+/// The log, and what is decided by who has it.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) writer: wal::Writer,
+    pub(super) gather: Gather,
+}
 
 /// What the pipeline counts.
 #[derive(Debug, Default)]
@@ -97,9 +105,12 @@ impl Pipeline {
     }
 
     /// Writes one group, if anything is queued, and publishes it.
-    fn drive(&self, log: &mut wal::Writer) {
+    fn drive(&self, log: &mut Log) {
         if self.has_ended() {
             return;
+        }
+        if self.options.durability == Durability::Sync {
+            log.gather.wait(|| self.sequencer.len(), || self.clock.monotonic());
         }
         let Some(taken) = self.sequencer.take() else {
             return;
@@ -123,14 +134,14 @@ impl Pipeline {
         self.sealed.load(Ordering::Acquire) || self.poisoned.get().is_some()
     }
 
-    fn write_group(&self, log: &mut wal::Writer, taken: &Taken<Record>) -> Result<()> {
+    fn write_group(&self, log: &mut Log, taken: &Taken<Record>) -> Result<()> {
         let records = taken.records.iter().map(|record| RecordRef {
             version: record.version,
             payload: &record.payload,
             payload_crc: record.payload_crc,
         });
-        log.append(records)?;
-        if log.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
+        log.writer.append(records)?;
+        if log.writer.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
             let this = Weak::clone(&self.this);
             let prepare = Box::new(move || Self::prepare_segment(&this));
             self.jobs.spawn_after(JobClass::Flush, Duration::ZERO, prepare);
@@ -141,7 +152,7 @@ impl Pipeline {
         self.counters.largest_group.fetch_max(count, Ordering::Relaxed);
         self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         match self.options.durability {
-            Durability::Sync => self.sync_log(log)?,
+            Durability::Sync => self.sync_group(log, taken.records.len())?,
             Durability::Interval(interval) => {
                 if !self.sync_queued.swap(true, Ordering::AcqRel) {
                     let this = Weak::clone(&self.this);
@@ -161,12 +172,20 @@ impl Pipeline {
         }
     }
 
-    fn sync_log(&self, log: &mut wal::Writer) -> Result<()> {
+    fn sync_group(&self, log: &mut Log, group: usize) -> Result<()> {
+        let begun = self.clock.monotonic();
+        self.sync_log(log)?;
+        let took = self.clock.monotonic().saturating_sub(begun);
+        log.gather.synced(group, took, self.sequencer.len());
+        Ok(())
+    }
+
+    fn sync_log(&self, log: &mut Log) -> Result<()> {
         if self.sealed.load(Ordering::Acquire) {
             return self.check_not_poisoned();
         }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        log.sync()
+        log.writer.sync()
     }
 
     fn interval_sync(this: &Weak<Self>) {
@@ -229,7 +248,7 @@ impl Pipeline {
         self.drive(&mut log);
         let sealed = self
             .check_not_poisoned()
-            .and_then(|()| log.close().inspect_err(|error| self.poison(error)));
+            .and_then(|()| log.writer.close().inspect_err(|error| self.poison(error)));
         self.sealed.store(true, Ordering::Release);
         drop(log);
         // Those whose commit came too late, and those who wait to be let in: no job will.

@@ -8,6 +8,7 @@ mod batch;
 pub(crate) mod bench;
 mod driver;
 mod gate;
+mod gather;
 mod handle;
 mod latch;
 mod payload;

@@ -21,8 +21,9 @@ use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
 
-use super::driver::{Counters, report_segments};
+use super::driver::{Counters, Log, report_segments};
 use super::gate::Gate;
+use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
 use super::payload::{self, Origin};
@@ -53,7 +54,7 @@ pub(crate) struct Pipeline {
     pub(super) jobs: Arc<dyn Jobs>,
     pub(super) latches: Latches,
     pub(super) sequencer: Sequencer<Record>,
-    pub(super) log: Mutex<wal::Writer>,
+    pub(super) log: Mutex<Log>,
     pub(super) segments: Arc<wal::Segments>,
     pub(super) memtable_bytes: usize,
     pub(super) waiters: Waiters,
@@ -90,7 +91,7 @@ impl Pipeline {
             segments: log.segments(),
             memtable_bytes: options.sizing().memtable_bytes,
             options,
-            log: Mutex::new(log),
+            log: Mutex::new(Log { writer: log, gather: Gather::default() }),
             waiters: Waiters::default(),
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -94,7 +94,12 @@ impl<R> Sequencer<R> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().records.is_empty()
+        self.len() == 0
+    }
+
+    /// Number of records queued.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().records.len()
     }
 
     /// The last version assigned.
