@@ -39,8 +39,11 @@ const MAX_SPARES: usize = 2;
 /// Zeros are written in pieces of this size, at multiples of it.
 const ZEROS_PIECE_BYTES: usize = 4 << 10;
 static ZEROS: [u8; ZEROS_PIECE_BYTES] = [0; ZEROS_PIECE_BYTES];
-/// Zeros a new segment starts with; the writer goes on from there.
+/// Zeros a segment starts with that is needed at once; the writer goes on from there.
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
+/// Zeros of a segment that is prepared are synced in steps of this, so that the syncs of commits
+/// meanwhile do not wait for much.
+const ZEROS_STEP_BYTES: u64 = 256 << 10;
 
 /// Number of a log segment; segments are numbered without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +183,15 @@ pub(super) struct OpenSegment {
     pub(super) prewritten: u64,
 }
 
+/// Zeros that a segment is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zeros {
+    /// As many as need little time.
+    Some,
+    /// So many that the segment does not grow any more.
+    All,
+}
+
 /// The segment files of a log. Shared by the writer, which takes the next one when one is full,
 /// and by background jobs, which prepare that and let go of old ones.
 #[derive(Debug)]
@@ -243,14 +255,19 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// Makes the next segment ready, unless it is. For a background job: the writer does it itself
-    /// when it comes to the end of a segment first.
+    /// Makes the next segment ready, unless it is, with all its zeros. For a background job: the
+    /// writer does it itself when it comes to the end of a segment first.
     pub(crate) fn prepare(&self) -> Result<()> {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
-            next.prepared = Some(self.make(&mut next.id)?);
+            next.prepared = Some(self.make(&mut next.id, Zeros::All)?);
         }
         Ok(())
+    }
+
+    /// Whether the next segment is ready.
+    pub(super) fn has_prepared(&self) -> bool {
+        self.next.try_lock().is_some_and(|next| next.prepared.is_some())
     }
 
     /// Whether the next segment is ready or being made so.
@@ -263,7 +280,7 @@ impl Segments {
         let mut next = self.next.lock();
         match next.prepared.take() {
             Some(segment) => Ok(segment),
-            None => self.make(&mut next.id),
+            None => self.make(&mut next.id, Zeros::Some),
         }
     }
 
@@ -307,11 +324,11 @@ impl Segments {
         Ok(())
     }
 
-    fn make(&self, id: &mut SegmentId) -> Result<OpenSegment> {
+    fn make(&self, id: &mut SegmentId, zeros: Zeros) -> Result<OpenSegment> {
         let after = self.files.lock().last;
         let header = Header::new(*id, after);
         let new = id.named(&self.dir, NEW_EXTENSION);
-        let (file, prewritten) = match self.recycle(&new)? {
+        let (file, mut prewritten) = match self.recycle(&new)? {
             Some((file, len)) => {
                 self.write_start(&*file, &header, TERMINATOR.len(), &new)?;
                 (file, len)
@@ -324,6 +341,9 @@ impl Segments {
                 (file, (HEADER_BYTES + zeros) as u64)
             }
         };
+        if zeros == Zeros::All {
+            prewritten = self.write_all_zeros(&*file, prewritten, &new)?;
+        }
         let path = id.path(&self.dir);
         self.disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
@@ -344,6 +364,25 @@ impl Segments {
             .and_then(|()| write_zeros(file, HEADER_BYTES as u64, end))
             .map_err(|e| Error::io("write to", path, e))?;
         file.sync().map_err(|e| Error::io("sync", path, e))
+    }
+
+    /// Writes and syncs zeros up to the end of the segment, if there is room for them; says up to
+    /// where the file is written then.
+    fn write_all_zeros(&self, file: &dyn DiskFile, from: u64, path: &Path) -> Result<u64> {
+        let end = self.segment_bytes + TERMINATOR.len() as u64;
+        let mut at = from;
+        while at < end {
+            let to = end.min(at + ZEROS_STEP_BYTES);
+            if let Err(error) = write_zeros(file, at, to) {
+                tracing::debug!(%error, "no room for a whole log segment ahead");
+                file.set_len(from).map_err(|e| Error::io("set the length of", path, e))?;
+                at = from;
+                break;
+            }
+            file.sync().map_err(|e| Error::io("sync", path, e))?;
+            at = to;
+        }
+        Ok(at.max(from))
     }
 
     /// A spare file under this name, with its length.

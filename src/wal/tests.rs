@@ -165,6 +165,54 @@ fn versions_out_of_order_are_refused_and_change_nothing() {
     assert_eq!(replay_all(&env).0, all);
 }
 
+/// A writer of segments that are too long for all their zeros to be written at once.
+fn create_long(env: &SimEnv) -> Writer {
+    let (id, last) = (SegmentId::FIRST, Version::ZERO);
+    Writer::create(env.disk(), dir(), id, last, 4 << 20, Vec::new()).unwrap()
+}
+
+fn segment_len(env: &SimEnv, id: u64) -> u64 {
+    env.read_file(&segment(id)).unwrap().len() as u64
+}
+
+#[test]
+fn a_segment_that_has_to_grow_gives_way_to_one_that_is_prepared_whole() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    let all = records(1, &[100 << 10; 40]);
+    let mut prepared = 0;
+    for record in &all {
+        append(&mut writer, std::slice::from_ref(record)).unwrap();
+        writer.sync().unwrap();
+        if writer.wants_next_segment() {
+            writer.segments().prepare().unwrap();
+            prepared += 1;
+        }
+    }
+    assert_eq!(prepared, 2, "one when the first has grown, one for the middle of the second");
+    assert!(segment_len(&env, 1) < 3 << 20, "the first ended early");
+    assert_eq!(segment_len(&env, 2), (4 << 20) + 16, "the second never grows");
+    env.crash(CrashStyle::LoseUnsynced);
+    let (found, replayed) = replay_all(&env);
+    assert_eq!(found, all);
+    assert_eq!(replayed.torn, None);
+}
+
+#[test]
+fn a_segment_without_room_for_all_its_zeros_is_prepared_short() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    let no_room = Fault::new(Operation::Write, "log-new", ErrorKind::StorageFull);
+    env.fail(Fault { after: 100, times: 1, ..no_room });
+    writer.segments().prepare().unwrap();
+    assert_eq!(segment_len(&env, 2), 64 + (256 << 10), "the zeros are given back");
+    let all = records(1, &[300 << 10; 30]);
+    append(&mut writer, &all).unwrap();
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0, all);
+}
+
 #[test]
 fn obsolete_segments_are_recycled_and_their_older_records_are_stale() {
     for rounds in 30..40 {

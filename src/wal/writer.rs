@@ -33,6 +33,9 @@ use crate::version::Version;
 
 /// A group is written in pieces of about this, so that the buffer it is gathered in stays small.
 const PIECE_BYTES: usize = 1 << 20;
+/// A segment that has to grow and has so many bytes is given up for one that is prepared whole: zeros
+/// that the writer writes itself are time that commits wait for.
+const GIVE_UP_BYTES: u64 = 1 << 20;
 /// Each chunk of zeros is twice the one before, up to this: a busy log seldom extends its file,
 /// an idle one does not hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
@@ -95,7 +98,9 @@ impl Writer {
 
     /// Whether a background job should call [`Segments::prepare`] now.
     pub(crate) fn wants_next_segment(&self) -> bool {
-        self.end > self.segments.segment_bytes() / 2 && !self.segments.is_prepared()
+        let segment_bytes = self.segments.segment_bytes();
+        let grows = self.active.prewritten < segment_bytes && self.end > GIVE_UP_BYTES;
+        (grows || self.end > segment_bytes / 2) && !self.segments.is_prepared()
     }
 
     /// Appends a group of records with ascending versions, in one write unless it is large or
@@ -233,10 +238,14 @@ impl Writer {
         usize::try_from(room).unwrap_or(MAX_ZEROS_BYTES).min(self.zeros)
     }
 
-    /// Goes on with the next segment if a record of that size and the seal do not fit this one.
+    /// Goes on with the next segment if a record of that size and the seal do not fit this one, or
+    /// not without growing while the next one is ready.
     fn rotate_if_full(&mut self, record: usize) -> Result<()> {
         let end = self.end + self.group.len() as u64;
-        let full = end + (record + HEADER_BYTES) as u64 > self.segments.segment_bytes();
+        let needed = end + (record + HEADER_BYTES) as u64;
+        let full = needed > self.segments.segment_bytes()
+            || needed + TERMINATOR.len() as u64 > self.active.prewritten
+                && self.segments.has_prepared();
         if !full || end == segment::HEADER_BYTES as u64 {
             return Ok(());
         }
