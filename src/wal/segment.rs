@@ -14,6 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -199,6 +200,8 @@ pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segment_bytes: u64,
+    /// The writer waits for the segment that is being prepared.
+    is_awaited: AtomicBool,
     /// Held while a segment is prepared, so that the writer waits for it and makes no second one.
     next: Mutex<Next>,
     files: Mutex<Files>,
@@ -246,6 +249,7 @@ impl Segments {
             disk,
             dir: dir.to_owned(),
             segment_bytes,
+            is_awaited: AtomicBool::new(false),
             next: Mutex::new(Next { id, prepared: None }),
             files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
         })
@@ -277,7 +281,9 @@ impl Segments {
 
     /// The next segment, made now if need be.
     pub(super) fn take_next(&self) -> Result<OpenSegment> {
+        self.is_awaited.store(true, Ordering::Relaxed);
         let mut next = self.next.lock();
+        self.is_awaited.store(false, Ordering::Relaxed);
         match next.prepared.take() {
             Some(segment) => Ok(segment),
             None => self.make(&mut next.id, Zeros::Some),
@@ -366,23 +372,22 @@ impl Segments {
         file.sync().map_err(|e| Error::io("sync", path, e))
     }
 
-    /// Writes and syncs zeros up to the end of the segment, if there is room for them; says up to
-    /// where the file is written then.
+    /// Writes and syncs zeros up to the end of the segment, if there is room for them and nobody
+    /// waits; says up to where the file is written then.
     fn write_all_zeros(&self, file: &dyn DiskFile, from: u64, path: &Path) -> Result<u64> {
         let end = self.segment_bytes + TERMINATOR.len() as u64;
         let mut at = from;
-        while at < end {
+        while at < end && !self.is_awaited.load(Ordering::Relaxed) {
             let to = end.min(at + ZEROS_STEP_BYTES);
             if let Err(error) = write_zeros(file, at, to) {
                 tracing::debug!(%error, "no room for a whole log segment ahead");
                 file.set_len(from).map_err(|e| Error::io("set the length of", path, e))?;
-                at = from;
-                break;
+                return Ok(from);
             }
             file.sync().map_err(|e| Error::io("sync", path, e))?;
             at = to;
         }
-        Ok(at.max(from))
+        Ok(at)
     }
 
     /// A spare file under this name, with its length.
