@@ -42,9 +42,9 @@ const ZEROS_PIECE_BYTES: usize = 4 << 10;
 static ZEROS: [u8; ZEROS_PIECE_BYTES] = [0; ZEROS_PIECE_BYTES];
 /// Zeros a segment starts with that is needed at once; the writer goes on from there.
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
-/// Zeros of a segment that is prepared are synced in steps of this, so that the syncs of commits
-/// meanwhile do not wait for much.
-const ZEROS_STEP_BYTES: u64 = 256 << 10;
+/// Zeros of a segment that is prepared are synced in steps of this. The writer may have to wait for
+/// one; a sync of commits meanwhile takes its share of each, so that fewer are better for them.
+const ZEROS_STEP_BYTES: u64 = 4 << 20;
 
 /// Number of a log segment; segments are numbered without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

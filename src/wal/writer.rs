@@ -4,9 +4,10 @@
 //! below `synced` is durable. After a write or sync failed nothing more is written: what the file
 //! then holds only reopening tells.
 //!
-//! Zeros are written ahead of the end, a chunk at a time, and segments are recycled, because a
-//! sync then commits data only. Measured for one 4 KiB write and its sync (ext4 on a loop
-//! device that nothing else used, means of 400):
+//! Zeros are written ahead of the end and segments are recycled, because a sync then commits data
+//! only. A background job does it for the next segment as a whole, so commits wait for zeros only
+//! in the first segment of a new log, where they come a chunk at a time. Measured for one 4 KiB
+//! write and its sync (ext4 on a loop device that nothing else used, means of 400):
 //!
 //! | the file | writes to the device | KiB written | flushes |
 //! | --- | --- | --- | --- |
@@ -36,8 +37,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A segment that has to grow and has so many bytes is given up for one that is prepared whole: zeros
 /// that the writer writes itself are time that commits wait for.
 const GIVE_UP_BYTES: u64 = 1 << 20;
-/// Each chunk of zeros is twice the one before, up to this: a busy log seldom extends its file,
-/// an idle one does not hold much space.
+/// Each chunk of zeros that the writer writes is twice the one before, up to this: an idle log does not
+/// hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
 
 /// A commit to append.
