@@ -4,11 +4,13 @@
 //! a process of its own. Linux only.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::fs::{Advice, fadvise};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,9 @@ pub struct Usage {
     pub cpu_seconds: f64,
     /// Bytes that the process caused to be written to the device, or to the page cache on the way.
     pub written_bytes: u64,
+    /// Bytes that it had read from the device.
+    #[serde(default)]
+    pub read_bytes: u64,
     /// Most memory it had resident, mapped files included.
     pub peak_bytes: u64,
 }
@@ -26,14 +31,19 @@ pub struct Meter {
     start: Instant,
     cpu_seconds: f64,
     written_bytes: u64,
+    read_bytes: u64,
 }
 
 impl Meter {
     pub fn start() -> Result<Self> {
         // Peak memory counts from here, not from the loading before it.
         fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")?;
-        let written_bytes = written_bytes()?;
-        Ok(Self { start: Instant::now(), cpu_seconds: cpu_seconds(), written_bytes })
+        Ok(Self {
+            written_bytes: written_bytes()?,
+            read_bytes: read_bytes()?,
+            cpu_seconds: cpu_seconds(),
+            start: Instant::now(),
+        })
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -44,6 +54,7 @@ impl Meter {
         Ok(Usage {
             cpu_seconds: cpu_seconds() - self.cpu_seconds,
             written_bytes: written_bytes()? - self.written_bytes,
+            read_bytes: read_bytes()? - self.read_bytes,
             peak_bytes: field("/proc/self/status", "VmHWM:")? * 1024,
         })
     }
@@ -58,6 +69,10 @@ fn written_bytes() -> Result<u64> {
     field("/proc/self/io", "write_bytes:")
 }
 
+fn read_bytes() -> Result<u64> {
+    field("/proc/self/io", "read_bytes:")
+}
+
 fn field(file: &str, name: &str) -> Result<u64> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -65,16 +80,36 @@ fn field(file: &str, name: &str) -> Result<u64> {
     number.with_context(|| format!("no {name} in {file}"))?.parse().context("not a number")
 }
 
-/// Bytes that a directory's files take on the device.
+/// Bytes that a directory's files take on the device; files that are removed meanwhile take none.
 pub fn disk_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes +=
-            if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path())?,
+            Ok(metadata) => metadata.blocks() * 512,
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            Err(error) => return Err(error.into()),
+        };
     }
     Ok(bytes)
+}
+
+/// Drops a directory's files from the page cache; no process may have them mapped.
+pub fn evict(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            evict(&path)?;
+        } else {
+            let file = fs::File::open(&path)?;
+            // What is not yet written cannot be dropped.
+            file.sync_all()?;
+            fadvise(&file, 0, None, Advice::DontNeed)
+                .with_context(|| format!("cannot evict {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -95,5 +130,21 @@ mod tests {
         assert!(usage.cpu_seconds > 0.0 && usage.peak_bytes > 1 << 20, "{usage:?}");
         let disk = disk_bytes(dir.path()).expect("its size");
         assert!((1 << 20..2 << 20).contains(&disk), "{disk} bytes");
+    }
+
+    #[test]
+    fn what_was_evicted_is_read_from_the_device() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on disk");
+        let (inner, path) = (dir.path().join("inner"), dir.path().join("inner/file"));
+        fs::create_dir(&inner).expect("a directory");
+        fs::write(&path, vec![7; 1 << 20]).expect("a file");
+        let read = || {
+            let meter = Meter::start().expect("it starts");
+            fs::read(&path).expect("it is read");
+            meter.stop().expect("it stops").read_bytes
+        };
+        assert_eq!(read(), 0, "it is in the page cache");
+        evict(dir.path()).expect("it is evicted");
+        assert!(read() >= 1 << 20);
     }
 }

@@ -114,7 +114,24 @@ pub trait Engine: Send + Sync {
     /// the engine thinks necessary is done.
     fn settle(&self) -> Result<()>;
 
+    /// Several tables, if the adapter knows such.
+    fn tables(&self) -> Option<&dyn Tables> {
+        None
+    }
+
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// A second table beside the one that all else is about.
+pub trait Tables: Sync {
+    /// Drops the table that all else is about.
+    fn drop_table(&self) -> Result<()>;
+
+    /// Writes a row of the other table.
+    fn put_beside(&self, row: &[u8]) -> Result<()>;
+
+    /// Whether a row of the other table exists.
+    fn get_beside(&self, row: &[u8]) -> Result<bool>;
 }
 
 /// An engine by name.

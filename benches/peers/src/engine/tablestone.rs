@@ -6,19 +6,22 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tablestone::{Batch, Database, Durability, Error, Options, Precondition, Table, Version};
 
-use super::{ETag, Engine, Setup};
+use super::{ETag, Engine, Setup, Tables};
 use crate::workload::Row;
 
 struct Tablestone {
     database: Database,
     /// At least one.
     tables: Vec<Table>,
+    /// Made when it is first written to.
+    beside: OnceLock<Table>,
 }
 
 impl Tablestone {
@@ -45,9 +48,13 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     let options = Options::default().durability(durability).memory_budget(setup.budget);
     let database = Database::open(dir, options)?;
     let tables = (0..setup.tables.max(1))
-        .map(|number| database.create_table_if_missing(&format!("peers{number}")))
+        .map(|number| database.create_table_if_missing(&table_name(number)))
         .collect::<Result<_, Error>>()?;
-    Ok(Box::new(Tablestone { database, tables }))
+    Ok(Box::new(Tablestone { database, tables, beside: OnceLock::new() }))
+}
+
+fn table_name(number: usize) -> String {
+    format!("peers{number}")
 }
 
 /// Whether a conditional write was done; a condition that was not met is no error here.
@@ -158,9 +165,37 @@ impl Engine for Tablestone {
         }
     }
 
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(self)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
-        let Self { database, tables } = *self;
-        drop(tables);
+        let Self { database, tables, beside } = *self;
+        drop((tables, beside));
         Ok(database.close()?)
+    }
+}
+
+impl Tables for Tablestone {
+    fn drop_table(&self) -> Result<()> {
+        (0..self.tables.len()).try_for_each(|number| {
+            self.database.drop_table(&table_name(number)).wait()?;
+            Ok(())
+        })
+    }
+
+    fn put_beside(&self, row: &[u8]) -> Result<()> {
+        if self.beside.get().is_none() {
+            // Of two threads that come here at once one makes it, and both have the same.
+            let _ = self.beside.set(self.database.create_table_if_missing("beside")?);
+        }
+        let beside = self.beside.get().context("it was just made")?;
+        beside.upsert("partition", row, [7; 100]).wait()?;
+        Ok(())
+    }
+
+    fn get_beside(&self, row: &[u8]) -> Result<bool> {
+        let beside = self.beside.get().context("nothing was written to it")?;
+        Ok(beside.exists("partition", row)?)
     }
 }

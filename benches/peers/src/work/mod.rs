@@ -6,6 +6,7 @@
 //! so that work put off to the background is paid for.
 
 mod bulk;
+mod drop;
 mod mixed;
 mod read;
 pub mod recover;
@@ -78,6 +79,11 @@ works! {
     "get-zipf-2", Shared, Unsynced, 2, read::get, "get an entity by popularity, 2 threads";
     "get-missing-1", Shared, Unsynced, 1, read::get_missing,
         "get an entity that does not exist, between two that do, 1 thread";
+    "cold-get-1", Shared, Unsynced, 1, read::cold_get,
+        "get any entity, nothing of the files in the page cache at the beginning, 1 thread";
+    "cold-get-4", Shared, Unsynced, 4, read::cold_get, "the same, 4 threads";
+    "cold-page", Shared, Unsynced, 1, read::cold_page,
+        "up to 1,000 entities of a partition from any entity on, begun as cold, 1 thread";
     "page-1000", Shared, Unsynced, 1, read::page,
         "up to 1,000 entities of a partition from any entity on, 1 thread";
     "scan", Shared, Unsynced, 1, read::scan, "every entity in key order, 1 thread";
@@ -89,6 +95,8 @@ works! {
         "delete a third, overwrite and insert anew the rest, for eight times as long, 2 threads";
     "mass-delete", Loaded, Unsynced, 1, bulk::mass_delete,
         "delete the heaviest partition, then scan all that is left";
+    "drop-table", Loaded, Unsynced, 1, drop::drop_table,
+        "drop the table with all entities, while another one is read and written";
     "large-values", Empty, Unsynced, 1, bulk::large_values,
         "put values of 64 KiB to 1 MiB, 1 thread, until settled";
     "open-killed", Empty, Synced, 1, recover::open_killed,

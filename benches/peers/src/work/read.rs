@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::stage::{Measured, Stage, Worker};
 use crate::engine::Engine;
+use crate::meter::evict;
 use crate::workload::Key;
 
 /// Entities of a page, as the service has them.
@@ -22,6 +23,34 @@ pub(super) fn get(stage: &Stage) -> Result<Measured> {
         let key = stage.data.key(stage.data.popular(&mut worker.rng));
         get_at(engine, worker, &key)
     })
+}
+
+/// Gets any entity from files that are on the device only.
+pub(super) fn cold_get(stage: &Stage) -> Result<Measured> {
+    cold(stage, |engine, worker| {
+        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
+        get_at(engine, worker, &key)
+    })
+}
+
+pub(super) fn cold_page(stage: &Stage) -> Result<Measured> {
+    cold(stage, |engine, worker| {
+        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
+        page_at(engine, worker, &key, PAGE)
+    })
+}
+
+/// What is read from the device counts too: it falls as the caches fill.
+fn cold(
+    stage: &Stage,
+    operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
+) -> Result<Measured> {
+    evict(&stage.plan.dir)?;
+    let mut measured = stage.timed(operation)?;
+    let read = measured.usage.read_bytes as f64 / 1024.0;
+    let each = read / measured.operations.max(1) as f64;
+    measured.extras.insert("device KiB read an operation".into(), each);
+    Ok(measured)
 }
 
 pub(super) fn get_missing(stage: &Stage) -> Result<Measured> {

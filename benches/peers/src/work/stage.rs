@@ -301,4 +301,17 @@ mod tests {
         assert!((slowest / most - 1.0).abs() < 0.01, "{slowest} ns, and {most} in all");
         assert!(timeline.marks.iter().any(|mark| mark.job == Job::Flush), "{:?}", timeline.marks);
     }
+
+    #[test]
+    fn a_dropped_table_gives_its_space_back() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let scale = Scale::of(100_000);
+        let prepare = Assignment { scale, ..assignment("drop-table", dir.path()) };
+        Stage::new(prepare.clone()).and_then(|stage| stage.prepare()).expect("it is loaded");
+        let measured = measure(prepare);
+        assert_eq!((measured.operations, measured.entities), (1, 100_000));
+        let back = |name: &&String| name.starts_with("space back after");
+        assert!(measured.extras.keys().any(|name| back(&name)), "{:?}", measured.extras);
+        assert!(measured.extras["slowest get beside since ms"] > 0.0, "{:?}", measured.extras);
+    }
 }
