@@ -63,6 +63,9 @@ pub(crate) fn push_component(out: &mut Vec<u8>, component: &[u8]) {
 }
 
 fn push_escaped(out: &mut Vec<u8>, component: &[u8]) {
+    if !has_byte_up_to(ESCAPE, component) {
+        return out.extend_from_slice(component);
+    }
     let mut rest = component;
     while let Some(at) = memchr::memchr2(TERMINATOR, ESCAPE, rest) {
         let (plain, special) = rest.split_at(at);
@@ -146,25 +149,23 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// Whether there is an escape: eight bytes at a time, since keys are short and a search of any
-/// length costs more to set up.
+/// Whether there is a byte of at most `most`, which is less than 0x80: eight bytes at a time, since
+/// keys are short and a search of any length costs more to set up.
 #[inline]
-fn has_escape(bytes: &[u8]) -> bool {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const ESCAPES: u64 = u64::from_ne_bytes([ESCAPE; 8]);
+fn has_byte_up_to(most: u8, bytes: &[u8]) -> bool {
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let beyond = u64::from_ne_bytes([most + 1; 8]);
     let (words, rest) = bytes.as_chunks::<8>();
-    // An escape becomes a zero byte; the lowest zero byte sets its high bit when one is taken away.
-    let found = words.iter().fold(0, |found, word| {
-        let word = u64::from_ne_bytes(*word) ^ ESCAPES;
-        found | (word.wrapping_sub(ONES) & !word & (ONES << 7))
-    });
-    found != 0 || rest.contains(&ESCAPE)
+    // The lowest byte that is less, and has no high bit to begin with, has one after it borrowed.
+    let found = words.iter().map(|word| u64::from_le_bytes(*word));
+    let found = found.fold(0, |found, word| found | (word.wrapping_sub(beyond) & !word & HIGH));
+    found != 0 || rest.iter().any(|byte| *byte <= most)
 }
 
 /// A component without its escapes; `scratch` is where it is put if it has any.
 #[inline]
 pub(crate) fn unescaped<'a>(escaped: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if !has_escape(escaped) {
+    if !has_byte_up_to(ESCAPE, escaped) {
         return escaped;
     }
     scratch.clear();
@@ -262,6 +263,15 @@ mod tests {
             c.extend_from_slice(&b);
             let expected = a.iter().zip(&c).take_while(|(x, y)| x == y).count();
             prop_assert_eq!(common_prefix(&a, &c), expected);
+        }
+
+        #[test]
+        fn a_low_byte_is_found_wherever_it_is(
+            bytes in proptest::collection::vec(prop_oneof![0u8..5, 0x7Eu8..0x84, 0xFEu8..], 0..24),
+            most in 0u8..4,
+        ) {
+            let found = bytes.iter().any(|byte| *byte <= most);
+            prop_assert_eq!(has_byte_up_to(most, &bytes), found);
         }
 
         #[test]

@@ -109,13 +109,19 @@ impl<'a> Decoder<'a> {
     }
 
     /// A varint that must fit a usize no larger than `limit`.
+    #[inline]
     pub(crate) fn length(&mut self, what: &'static str, limit: usize) -> Result<usize, Damage> {
         let before = *self;
         let value = self.varint(what)?;
         match usize::try_from(value) {
             Ok(len) if len <= limit => Ok(len),
-            _ => Err(before.damage(what, format!("{value}, over the limit of {limit}"))),
+            _ => Err(before.over_the_limit(what, value, limit)),
         }
+    }
+
+    #[cold]
+    fn over_the_limit(&self, what: &'static str, value: u64, limit: usize) -> Damage {
+        self.damage(what, format!("{value}, over the limit of {limit}"))
     }
 
     #[inline]

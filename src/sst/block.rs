@@ -22,6 +22,7 @@
 //! [`Damage`], whose offset is that within the payload.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::entry::Kind;
 use crate::error::Damage;
@@ -147,8 +148,7 @@ impl BlockBuilder {
         let mut start = 0;
         for restart in &self.restarts {
             let key = self.restart_keys.get(start..restart.key_end).unwrap_or_default();
-            let prefix = prefix_number(key.get(common.len()..).unwrap_or_default());
-            self.bytes.extend_from_slice(&prefix.to_le_bytes());
+            self.bytes.extend_from_slice(&prefix_of(key, common.len()));
             start = restart.key_end;
         }
         for restart in &self.restarts {
@@ -369,21 +369,11 @@ impl<'a> Block<'a> {
     /// Number of restarts whose entry is before (`key`, `at`).
     #[inline]
     pub(super) fn restarts_before(&self, key: &[u8], at: Version) -> Result<usize, Damage> {
-        let front = key.get(..self.common.len()).unwrap_or(key);
-        match front.cmp(self.common) {
-            Ordering::Less => return Ok(0),
-            Ordering::Greater => return Ok(self.restarts()),
-            Ordering::Equal => {}
+        let same = find_prefix(self.prefixes, self.common, key);
+        if same.is_empty() {
+            return Ok(same.start);
         }
-        let target = prefix_number(key.get(self.common.len()..).unwrap_or_default());
-        let number = |prefix: &[u8; 8]| u64::from_le_bytes(*prefix);
-        let low = self.prefixes.partition_point(|prefix| number(prefix) < target);
-        let same = self.prefixes.get(low..).unwrap_or_default();
-        if same.first().is_none_or(|prefix| number(prefix) > target) {
-            return Ok(low);
-        }
-        let high = low + same.partition_point(|prefix| number(prefix) == target);
-        self.restarts_before_in(low, high, key, at)
+        self.restarts_before_in(same.start, same.end, key, at)
     }
 
     /// The same, where it is known to be from `low` to `high`.
@@ -415,6 +405,34 @@ impl<'a> Block<'a> {
 #[inline]
 fn split_end(bytes: &[u8], len: usize) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(bytes.len().checked_sub(len)?)
+}
+
+/// What follows the first `common` bytes of a key, as [`find_prefix`] searches for it.
+#[inline]
+pub(super) fn prefix_of(key: &[u8], common: usize) -> [u8; 8] {
+    prefix_number(key.get(common..).unwrap_or_default()).to_le_bytes()
+}
+
+/// Of ascending keys that all begin with `common`, given by their [prefixes](prefix_of): those
+/// that only a comparison in full tells from `key`. Those before are before it, those after are
+/// after it.
+#[inline]
+pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Range<usize> {
+    match key.get(..common.len()).unwrap_or(key).cmp(common) {
+        Ordering::Less => return 0..0,
+        Ordering::Greater => return prefixes.len()..prefixes.len(),
+        Ordering::Equal => {}
+    }
+    let target = prefix_number(key.get(common.len()..).unwrap_or_default());
+    let number = |prefix: &[u8; 8]| u64::from_le_bytes(*prefix);
+    let low = prefixes.partition_point(|prefix| number(prefix) < target);
+    let rest = prefixes.get(low..).unwrap_or_default();
+    match rest.first() {
+        Some(first) if number(first) == target => {
+            low..low + rest.partition_point(|prefix| number(prefix) == target)
+        }
+        _ => low..low,
+    }
 }
 
 /// The first eight bytes as a number that orders like them.

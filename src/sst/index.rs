@@ -11,7 +11,9 @@
 //! of that front. Where one key's versions go on in the next block, and at the end of the file,
 //! the fence is the block's last entry.
 
-use super::block::{Block, BlockBuilder, RawEntry, RestartInterval};
+use std::ops::Range;
+
+use super::block::{Block, BlockBuilder, RawEntry, RestartInterval, find_prefix, prefix_of};
 use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;
@@ -52,6 +54,7 @@ impl BlockHandle {
         push_varint(out, self.entries_before);
     }
 
+    #[inline]
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Damage> {
         let offset = BlockOffset(decoder.varint("a block's offset")?);
         let len = decoder.length("a block's length", u32::MAX as usize)?;
@@ -192,6 +195,9 @@ pub(super) struct TopIndex {
     /// All fence keys, one after the other.
     keys: Vec<u8>,
     items: Vec<TopItem>,
+    /// How many bytes all fence keys begin with, and the eight that follow in each.
+    common: usize,
+    prefixes: Vec<[u8; 8]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -225,9 +231,18 @@ impl TopIndex {
         self.items.push(TopItem { key_end: self.keys.len(), version, handle });
     }
 
+    /// Makes it ready to be searched.
+    fn index_prefixes(&mut self) {
+        let last = self.items.len().saturating_sub(1);
+        self.common = common_prefix(self.key(0), self.key(last));
+        self.prefixes =
+            (0..self.items.len()).map(|item| prefix_of(self.key(item), self.common)).collect();
+    }
+
     /// The first partition with a fence at or after (`key`, `at`); [`len`](Self::len) if none.
     pub(super) fn find(&self, key: &[u8], at: Version) -> usize {
-        let (mut low, mut high) = (0, self.items.len());
+        let common = self.keys.get(..self.common).unwrap_or_default();
+        let Range { start: mut low, end: mut high } = find_prefix(&self.prefixes, common, key);
         while low < high {
             let middle = low.midpoint(high);
             if self.is_before(middle, key, at) {
@@ -256,7 +271,7 @@ impl TopIndex {
 
     /// Memory it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.capacity() + self.items.capacity() * size_of::<TopItem>()
+        self.keys.capacity() + self.items.capacity() * (size_of::<TopItem>() + size_of::<[u8; 8]>())
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -282,6 +297,7 @@ impl TopIndex {
             }
             top.push_item(key, version, handle);
         }
+        top.index_prefixes();
         Ok(top)
     }
 }
@@ -307,6 +323,7 @@ mod tests {
                     offset: BlockOffset(0), len: 0, compressed: false, ordinal: 0, entries_before: 0,
                 };
                 top.push_item(&fence.key, fence.version, handle);
+                top.index_prefixes();
                 prop_assert_eq!(top.find(&pair[0], Version::ZERO), 0);
                 prop_assert_eq!(top.find(&pair[1], NEWEST), 1);
             }
