@@ -69,8 +69,7 @@ impl Entity {
         properties: Vec<(String, Value)>,
     ) -> Self {
         let mut entity = Self::new(partition_key, row_key);
-        let mut names = HashSet::with_capacity(properties.len());
-        if properties.iter().all(|(name, _)| name != TIMESTAMP && names.insert(&**name)) {
+        if properties.iter().all(|(name, _)| name != TIMESTAMP) && names_differ(&properties) {
             entity.properties = properties;
             return entity;
         }
@@ -210,6 +209,23 @@ impl Entity {
     }
 }
 
+/// Whether no name is twice in it. Few are compared with each other, which is faster.
+fn names_differ(properties: &[(String, Value)]) -> bool {
+    const FEW: usize = 16;
+    if properties.len() > FEW {
+        let mut names = HashSet::with_capacity(properties.len());
+        return properties.iter().all(|(name, _)| names.insert(name));
+    }
+    let mut rest = properties;
+    while let Some(((name, _), after)) = rest.split_first() {
+        if after.iter().any(|(other, _)| other == name) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,7 +264,12 @@ mod tests {
             let numbered = names.iter().zip(0..);
             numbered.map(|(name, at)| ((*name).to_owned(), Value::Int32(at))).collect()
         };
-        for list in [&["A", "B"][..], &["A", "B", "A"], &["Timestamp", "A"], &[]] {
+        let many: Vec<String> = (0..40).map(|at| format!("P{}", at % 39)).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let (differ, twice) = many.split_at(39);
+        assert_eq!(twice, ["P0"]);
+        let few = [&["A", "B"][..], &["A", "B", "A"], &["A", "B", "B"], &["Timestamp", "A"], &[]];
+        for list in few.into_iter().chain([differ, &many]) {
             let in_turn = pairs(list)
                 .into_iter()
                 .fold(Entity::new("p", "r"), |entity, (name, value)| entity.with(name, value));

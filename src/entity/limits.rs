@@ -3,7 +3,7 @@
 
 use super::entity::{Entity, TIMESTAMP};
 use super::error::{EntityError, cut};
-use super::value::ValueRef;
+use super::value::{Value, ValueRef};
 
 impl Entity {
     /// Properties an entity may have, its keys and Timestamp not counted (R-D02).
@@ -45,7 +45,22 @@ impl Entity {
             check_name(name)?;
             check_value(name, value.borrowed())?;
         }
-        check_size(self.size())
+        // Text is only counted if its bytes leave a doubt.
+        if check_size(self.most_size()).is_ok() { Ok(()) } else { check_size(self.size()) }
+    }
+
+    /// At least its [`size`](Self::size): text has no more UTF-16 units than bytes.
+    fn most_size(&self) -> usize {
+        let property = |(name, value): (&str, &Value)| {
+            let bytes = match value.borrowed() {
+                ValueRef::String(text) => text.len(),
+                ValueRef::Binary(bytes) => bytes.len(),
+                _ => 0,
+            };
+            8 + 2 * name.len() + 2 * bytes + 16
+        };
+        let keys = self.partition_key().len() + self.row_key().len();
+        4 + 2 * keys + self.properties().map(property).sum::<usize>()
     }
 }
 
@@ -72,6 +87,14 @@ pub(super) fn check_name(name: &str) -> Result<(), EntityError> {
 pub(super) fn check_identifier(name: &str) -> Result<(), EntityError> {
     if name.is_empty() {
         return Err(EntityError::NameEmpty);
+    }
+    let bytes = name.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if bytes.len() <= Entity::MAX_NAME_LENGTH
+        && bytes.iter().all(plain)
+        && !bytes.first().is_some_and(u8::is_ascii_digit)
+    {
+        return Ok(());
     }
     let fits = |i: usize, c: char| match i {
         0 => c == '_' || unicode_ident::is_xid_start(c),

@@ -94,11 +94,11 @@ impl Preference {
 
     /// What `Preference-Applied` says.
     #[must_use]
-    pub fn applied(self) -> Option<HeaderValue> {
+    pub const fn applied(self) -> Option<&'static str> {
         match self {
             Self::Unspecified => None,
-            Self::Content => Some(HeaderValue::from_static("return-content")),
-            Self::NoContent => Some(HeaderValue::from_static("return-no-content")),
+            Self::Content => Some("return-content"),
+            Self::NoContent => Some("return-no-content"),
         }
     }
 }

@@ -8,18 +8,8 @@ use crate::error::ServiceError;
 use crate::headers::{BodyFormat, Common, Metadata, error_is_json, names};
 use crate::wire::{json, xml};
 
-const NO_METADATA: HeaderValue =
-    HeaderValue::from_static("application/json;odata=nometadata;streaming=true;charset=utf-8");
-const MINIMAL_METADATA: HeaderValue =
-    HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
-const FULL_METADATA: HeaderValue =
-    HeaderValue::from_static("application/json;odata=fullmetadata;streaming=true;charset=utf-8");
 const JSON_ERROR: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
-const ATOM_ENTRY: HeaderValue =
-    HeaderValue::from_static("application/atom+xml;type=entry;charset=utf-8");
-const ATOM_FEED: HeaderValue =
-    HeaderValue::from_static("application/atom+xml;type=feed;charset=utf-8");
 
 /// An answer, but for the headers that all have.
 #[derive(Debug)]
@@ -36,6 +26,23 @@ pub(super) enum Shape {
     List,
 }
 
+/// The Content-Type of entities in a form.
+pub(super) const fn content_type(format: BodyFormat, shape: Shape) -> &'static str {
+    match (format, shape) {
+        (BodyFormat::Json(Metadata::None), _) => {
+            "application/json;odata=nometadata;streaming=true;charset=utf-8"
+        }
+        (BodyFormat::Json(Metadata::Minimal), _) => {
+            "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
+        }
+        (BodyFormat::Json(Metadata::Full), _) => {
+            "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
+        }
+        (BodyFormat::Atom, Shape::Single) => "application/atom+xml;type=entry;charset=utf-8",
+        (BodyFormat::Atom, Shape::List) => "application/atom+xml;type=feed;charset=utf-8",
+    }
+}
+
 impl Answer {
     /// An answer without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
@@ -49,13 +56,7 @@ impl Answer {
         shape: Shape,
         body: AnswerBody,
     ) -> Self {
-        let content_type = match (format, shape) {
-            (BodyFormat::Json(Metadata::None), _) => NO_METADATA,
-            (BodyFormat::Json(Metadata::Minimal), _) => MINIMAL_METADATA,
-            (BodyFormat::Json(Metadata::Full), _) => FULL_METADATA,
-            (BodyFormat::Atom, Shape::Single) => ATOM_ENTRY,
-            (BodyFormat::Atom, Shape::List) => ATOM_FEED,
-        };
+        let content_type = HeaderValue::from_static(content_type(format, shape));
         Self { body, ..Self::empty(status) }.with(header::CONTENT_TYPE, content_type)
     }
 
@@ -93,17 +94,9 @@ impl Answer {
         }
     }
 
-    /// The answer with a header more, if it has a value.
-    pub(super) fn with_some(self, name: HeaderName, value: Option<HeaderValue>) -> Self {
-        match value {
-            Some(value) => self.with(name, value),
-            None => self,
-        }
-    }
-
     /// The answer with an entity's ETag.
     pub(super) fn with_etag(self, version: Version) -> Self {
-        self.with_some(header::ETAG, etag(version))
+        self.with_text(header::ETAG, &ETag(version).to_string())
     }
 
     /// The answer with the headers that all have.
@@ -117,9 +110,4 @@ impl Answer {
         }
         response
     }
-}
-
-/// An entity's ETag as a header's value, as which nothing in it is out of place.
-pub(super) fn etag(version: Version) -> Option<HeaderValue> {
-    HeaderValue::try_from(ETag(version).to_string()).ok()
 }

@@ -49,5 +49,7 @@ pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, Servic
     };
     let table = call.table(table)?;
     let version = write.run(&table).await?;
-    write.answer(&Done::new(call, &table, version), echo)
+    let mut answer = Answer::empty(StatusCode::NO_CONTENT);
+    write.answer(&mut Done::new(call, &table, version), echo, &mut answer)?;
+    Ok(answer)
 }

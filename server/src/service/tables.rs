@@ -74,7 +74,7 @@ impl TableService {
         };
         let answer = answer.with_text(header::LOCATION, &location);
         Ok(match preference.applied() {
-            Some(applied) => answer.with(names::PREFERENCE_APPLIED, applied),
+            Some(applied) => answer.with_text(names::PREFERENCE_APPLIED, applied),
             None => answer,
         })
     }

@@ -4,6 +4,7 @@
 //! that failed, with the operation's place before the text.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,7 +14,7 @@ use uuid::Uuid;
 
 use super::answer::Answer;
 use super::call::Call;
-use super::write::{Done, Echo, Write};
+use super::write::{Done, Echo, Say, Write};
 use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
@@ -21,10 +22,18 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{
     Preference, Verb, host, if_match, names, request_format, response_format, text,
 };
-use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, SubRequest};
+use crate::wire::batch::{
+    self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, SubRequest,
+};
 
 /// Operations in a change set (protocol 8).
 const MAX_OPERATIONS: usize = 100;
+
+/// Bytes by which the answer to an operation may be longer than that to the first before its buffer
+/// grows.
+const ROOM: usize = 16;
+/// For how much of each operation's answer room is made at first: those with entities may be larger.
+const MOST_ROOM: usize = 1 << 10;
 
 /// Headers of a request within a batch that mean something.
 static MEANT: [HeaderName; 5] =
@@ -122,13 +131,7 @@ async fn change_set(
     requests: &[SubRequest<'_>],
 ) -> Result<BatchWriter, ServiceError> {
     match commit(call, requests).await {
-        Ok(answers) => {
-            let mut writer = writer();
-            for (request, answer) in requests.iter().zip(&answers) {
-                push(&mut writer, request.content_id.as_deref(), answer);
-            }
-            Ok(writer)
-        }
+        Ok(writer) => Ok(writer),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
         Err(Failed { error, index }) => {
@@ -149,17 +152,17 @@ fn is_for_all(error: &ServiceError) -> bool {
         || status.is_server_error() && code != ErrorCode::NotImplemented
 }
 
-async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answer>, Failed> {
+/// Does them, and answers.
+async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let mut batch: Option<(EntityBatch, String)> = None;
     let mut operations: Vec<Operation> = Vec::with_capacity(requests.len());
-    let mut known = KnownHeaders::none(call);
+    let mut known = Known::nothing(call);
     for (index, request) in requests.iter().enumerate() {
-        let headers = known.of(call, request);
-        let (table, operation) = read(call, request, headers).map_err(at(index))?;
+        let (table, operation) = known.read(call, request).map_err(at(index))?;
         let write = &operation.write;
-        let (batch, first) =
-            batch.get_or_insert_with(|| (EntityBatch::new(write.partition_key()), table.clone()));
+        let (batch, first) = batch
+            .get_or_insert_with(|| (EntityBatch::new(write.partition_key()), table.to_owned()));
         let same_partition = operations
             .first()
             .is_none_or(|first| first.write.partition_key() == write.partition_key());
@@ -167,7 +170,7 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answ
             let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
             return Err(at(index)(code.error()));
         }
-        write.allow(call, &table).map_err(at(index))?;
+        write.allow(call, table).map_err(at(index))?;
         write.add_to(batch);
         operations.push(operation);
     }
@@ -180,57 +183,95 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<Vec<Answ
         let (error, index) = failure::of_engine(&error);
         Failed { error, index: index.unwrap_or_default() }
     })?;
-    let done = Done::new(call, &table, version);
-    let answers = operations
-        .iter()
-        .enumerate()
-        .map(|(index, operation)| operation.write.answer(&done, operation.echo).map_err(at(index)));
-    answers.collect()
+    let mut done = Done::new(call, &table, version);
+    let mut writer = writer();
+    let before = writer.len();
+    for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
+        let mut part = Part { writer: &mut writer, content_id: request.content_id.as_deref() };
+        operation.write.answer(&mut done, operation.echo, &mut part).map_err(at(index))?;
+        if index == 0 {
+            // The others are about as long, with some room for longer keys.
+            let part = writer.len() - before + ROOM;
+            writer.reserve(part.min(MOST_ROOM) * operations.len());
+        }
+    }
+    Ok(writer)
 }
 
-/// Reads an operation, and the name of its table.
-fn read(
-    call: &Call<'_>,
-    request: &SubRequest<'_>,
-    headers: &HeaderMap,
-) -> Result<(String, Operation), ServiceError> {
-    let verb = verb(request, headers)?;
-    let (address, _) = locate(call, request)?;
-    let if_match = if_match(headers)?;
-    let body = || Write::body(request_format(headers, call.version)?, request.body);
-    let (table, write) = Write::parse(verb, &address.resource, if_match, body)?;
-    let echo = match verb {
-        Verb::Post => {
-            Echo::new(Preference::of(headers), || response_format(None, headers, call.version))?
+/// Says an answer as a part of the batch's.
+struct Part<'a> {
+    writer: &'a mut BatchWriter,
+    content_id: Option<&'a str>,
+}
+
+impl Say for Part<'_> {
+    fn status(&mut self, status: StatusCode) {
+        self.writer.begin(status, self.content_id);
+        for (name, value) in COMMON {
+            self.writer.header(name, value);
         }
-        _ => Echo::none(),
-    };
-    Ok((table.to_owned(), Operation { write, echo }))
+    }
+
+    fn header(&mut self, name: &HeaderName, value: &str) {
+        self.writer.header(spelling(name), value);
+    }
+
+    fn end(&mut self, body: Vec<u8>) {
+        self.writer.end(&body);
+    }
+}
+
+/// What the operation before said besides its body: mostly what the next says too, as SDKs send the
+/// same with each.
+struct Known<'r> {
+    /// The headers as they were sent, and those that mean something.
+    sent: Headers<'r>,
+    headers: HeaderMap,
+    target: &'r str,
+    resource: Resource,
+}
+
+impl<'r> Known<'r> {
+    /// Before the first operation.
+    fn nothing(call: &Call<'_>) -> Self {
+        let sent = Headers::default();
+        let headers = headers(call, &sent);
+        // A target is never empty.
+        Self { sent, headers, target: "", resource: Resource::Service }
+    }
+
+    /// Reads an operation, and the name of its table.
+    fn read(
+        &mut self,
+        call: &Call<'r>,
+        request: &'r SubRequest<'r>,
+    ) -> Result<(&str, Operation), ServiceError> {
+        if !Arc::ptr_eq(&self.sent, &request.headers) {
+            self.headers = headers(call, &request.headers);
+            self.sent = Arc::clone(&request.headers);
+        }
+        let verb = verb(request, &self.headers)?;
+        if self.target != request.target {
+            self.resource = locate(call, request)?.0.resource;
+            self.target = request.target;
+        }
+        let Self { headers, resource, .. } = self;
+        let if_match = if_match(headers)?;
+        let body = || Write::body(request_format(headers, call.version)?, request.body);
+        let (table, write) = Write::parse(verb, resource, if_match, body)?;
+        let echo = match verb {
+            Verb::Post => {
+                Echo::new(Preference::of(headers), || response_format(None, headers, call.version))?
+            }
+            _ => Echo::none(),
+        };
+        Ok((table, Operation { write, echo }))
+    }
 }
 
 fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
     let method = Method::from_bytes(request.method.as_bytes());
     Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
-}
-
-/// The headers of the operation before: mostly those of the next, as SDKs send the same with each.
-struct KnownHeaders<'r> {
-    of: &'r [(&'r str, Cow<'r, str>)],
-    headers: HeaderMap,
-}
-
-impl<'r> KnownHeaders<'r> {
-    /// Of an operation without any.
-    fn none(call: &Call<'_>) -> Self {
-        Self { of: &[], headers: headers(call, &[]) }
-    }
-
-    fn of(&mut self, call: &Call<'_>, request: &'r SubRequest<'r>) -> &HeaderMap {
-        if self.of != request.headers {
-            *self = Self { of: &request.headers, headers: headers(call, &request.headers) };
-        }
-        &self.headers
-    }
 }
 
 /// The headers of a request within the batch that mean something; what it is to accept is said

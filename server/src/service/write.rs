@@ -1,10 +1,9 @@
 //! [`Write`]: a write of one entity, on its own or in a transaction.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
-use tablestone::{Entity, EntityBatch, IfMatch, Precondition, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use tablestone::{ETag, Entity, EntityBatch, IfMatch, Precondition, Version};
 
-use super::answer::{self, Answer, Shape};
+use super::answer::{Answer, Shape, content_type};
 use super::call::Call;
 use super::catalog::TableState;
 use super::{failure, keys};
@@ -139,24 +138,66 @@ impl Write {
         table.entities.commit(batch).await.map_err(|error| failure::of(&error))
     }
 
-    /// The answer when it was done; `echo` is how an insert is to be answered.
-    pub(super) fn answer(&self, done: &Done<'_>, echo: Echo) -> Result<Answer, ServiceError> {
-        if self.kind == Kind::Delete {
-            return Ok(Answer::empty(StatusCode::NO_CONTENT));
-        }
-        if self.precondition != Precondition::Absent {
-            return Ok(done.tag(Answer::empty(StatusCode::NO_CONTENT)));
-        }
-        let location = done.location(&self.entity);
-        let answer = match echo.format {
-            None => {
-                let location = location.clone();
-                Answer::empty(StatusCode::NO_CONTENT).with_some(names::DATA_SERVICE_ID, location)
+    /// Says what came of it when it was done; `echo` is how an insert is to be answered.
+    pub(super) fn answer(
+        &self,
+        done: &mut Done<'_>,
+        echo: Echo,
+        answer: &mut impl Say,
+    ) -> Result<(), ServiceError> {
+        if self.kind == Kind::Delete || self.precondition != Precondition::Absent {
+            answer.status(StatusCode::NO_CONTENT);
+            if self.kind != Kind::Delete {
+                answer.header(&header::ETAG, &done.etag);
             }
-            Some(format) => done.echo(&self.entity, format)?,
-        };
-        let answer = done.tag(answer).with_some(header::LOCATION, location);
-        Ok(answer.with_some(names::PREFERENCE_APPLIED, echo.preference.applied()))
+            answer.end(Vec::new());
+            return Ok(());
+        }
+        let mut body = Vec::new();
+        match echo.format {
+            None => answer.status(StatusCode::NO_CONTENT),
+            Some(format) => {
+                body = done.echo(&self.entity, format)?;
+                answer.status(StatusCode::CREATED);
+                answer.header(&header::CONTENT_TYPE, content_type(format, Shape::Single));
+            }
+        }
+        let (location, etag) = done.location_and_etag(&self.entity);
+        if let (None, Some(location)) = (echo.format, location) {
+            answer.header(&names::DATA_SERVICE_ID, location);
+        }
+        answer.header(&header::ETAG, etag);
+        if let Some(location) = location {
+            answer.header(&header::LOCATION, location);
+        }
+        if let Some(preference) = echo.preference.applied() {
+            answer.header(&names::PREFERENCE_APPLIED, preference);
+        }
+        answer.end(body);
+        Ok(())
+    }
+}
+
+/// What an answer is said to: status, headers, end.
+pub(super) trait Say {
+    fn status(&mut self, status: StatusCode);
+    fn header(&mut self, name: &HeaderName, value: &str);
+    fn end(&mut self, body: Vec<u8>);
+}
+
+impl Say for Answer {
+    fn status(&mut self, status: StatusCode) {
+        self.status = status;
+    }
+
+    fn header(&mut self, name: &HeaderName, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name.clone(), value));
+        }
+    }
+
+    fn end(&mut self, body: Vec<u8>) {
+        self.body = body.into();
     }
 }
 
@@ -166,31 +207,32 @@ pub(super) struct Done<'a> {
     account: &'a str,
     base: String,
     version: Version,
-    etag: Option<HeaderValue>,
+    etag: String,
+    /// Where the entity is that is answered for.
+    location: String,
 }
 
 impl<'a> Done<'a> {
     pub(super) fn new(call: &Call<'a>, table: &'a TableState, version: Version) -> Self {
-        let (base, etag) = (call.base(), answer::etag(version));
-        Self { table, account: call.account.name(), base, version, etag }
+        let (base, etag) = (call.base(), ETag(version).to_string());
+        let location = String::with_capacity(base.len() + LOCATION_BYTES);
+        Self { table, account: call.account.name(), base, version, etag, location }
     }
 
-    fn tag(&self, answer: Answer) -> Answer {
-        answer.with_some(header::ETAG, self.etag.clone())
-    }
-
-    /// Where an entity is, if a header can say it.
-    fn location(&self, entity: &Entity) -> Option<HeaderValue> {
-        let mut location = String::with_capacity(self.base.len() + LOCATION_BYTES);
-        location.push_str(&self.base);
+    /// Where an entity is, if a header can say it, and its ETag.
+    fn location_and_etag(&mut self, entity: &Entity) -> (Option<&str>, &str) {
+        let Self { table, base, etag, location, .. } = self;
+        location.clear();
+        location.push_str(base);
         location.push('/');
-        let (partition_key, row_key) = (entity.partition_key(), entity.row_key());
-        push_entity_address(&mut location, &self.table.name, partition_key, row_key);
-        HeaderValue::from_maybe_shared(Bytes::from(location)).ok()
+        push_entity_address(location, &table.name, entity.partition_key(), entity.row_key());
+        // All but the host is percent-encoded or has letters and digits only.
+        let sayable = base.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        (sayable.then_some(&**location), etag)
     }
 
-    /// An answer with an entity as it was stored.
-    fn echo(&self, entity: &Entity, format: BodyFormat) -> Result<Answer, ServiceError> {
+    /// An entity as it was stored.
+    fn echo(&self, entity: &Entity, format: BodyFormat) -> Result<Vec<u8>, ServiceError> {
         let Self { table, account, base, version, .. } = self;
         let context = Context { base, account, table: &table.name };
         let written = Written { entity, version: *version };
@@ -203,7 +245,7 @@ impl<'a> Done<'a> {
                 .single(&mut body, &written),
         };
         printed.map_err(|error| ErrorCode::InternalError.because(error))?;
-        Ok(Answer::formatted(StatusCode::CREATED, format, Shape::Single, body.into()))
+        Ok(body)
     }
 }
 

@@ -11,5 +11,5 @@ mod print;
 mod tests;
 
 pub use error::{BatchError, BatchErrorKind};
-pub use parse::{Batch, SubRequest, parse};
+pub use parse::{Batch, Headers, SubRequest, parse};
 pub use print::{BatchPart, BatchWriter};

@@ -7,6 +7,7 @@
 //! or at the enclosing list's boundary.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use memchr::memmem;
 
@@ -19,6 +20,10 @@ const USUAL_HEADERS: usize = 8;
 
 /// How much of an offending line an error shows, in characters.
 const SHOWN: usize = 60;
+
+/// The headers of a part, or of the request in it, in order. Those that are the same in one after the
+/// other, as SDKs have them, are read and kept once.
+pub type Headers<'a> = Arc<Vec<(&'a str, Cow<'a, str>)>>;
 
 /// What a batch asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +43,8 @@ pub struct SubRequest<'a> {
     pub target: &'a str,
     /// The part's Content-ID, which its answer repeats.
     pub content_id: Option<Cow<'a, str>>,
-    /// The request's headers, in order.
-    pub headers: Vec<(&'a str, Cow<'a, str>)>,
+    /// The request's headers.
+    pub headers: Headers<'a>,
     /// The body; it may begin with blank lines.
     pub body: &'a [u8],
 }
@@ -112,7 +117,12 @@ struct Parser<'a, 'b> {
     max_operations: usize,
 }
 
-type Headers<'a> = Vec<(&'a str, Cow<'a, str>)>;
+/// Headers with the text that they were read from, which means the same wherever it comes again.
+#[derive(Default)]
+struct Known<'a> {
+    text: &'a [u8],
+    headers: Headers<'a>,
+}
 
 impl<'a> Parser<'a, '_> {
     fn batch(mut self) -> Result<Batch<'a>, BatchError> {
@@ -120,8 +130,8 @@ impl<'a> Parser<'a, '_> {
         let headers = self.headers()?;
         let kind = find(&headers, "Content-Type").unwrap_or("").to_owned();
         let batch = if is_http(&kind) {
-            let content_id = content_id(headers);
-            Batch::Query(self.request(content_id)?)
+            let content_id = content_id(&headers);
+            Batch::Query(self.request(content_id, &mut Known::default())?)
         } else if let Some(inner) = boundary(&kind) {
             let empty = self.enter(&inner)?;
             self.inner = Some(inner);
@@ -147,6 +157,7 @@ impl<'a> Parser<'a, '_> {
 
     fn change_set(&mut self) -> Result<Vec<SubRequest<'a>>, BatchError> {
         let mut requests = Vec::new();
+        let (mut of_part, mut of_request) = (Known::default(), Known::default());
         // Each turn begins after an opening boundary.
         loop {
             let Some(offset) = self.skip_blank() else { return Ok(requests) };
@@ -163,13 +174,13 @@ impl<'a> Parser<'a, '_> {
                 let kind = BatchErrorKind::TooManyOperations { limit: self.max_operations };
                 return Err(error(offset, kind));
             }
-            let headers = self.headers()?;
+            let headers = self.known_headers(&mut of_part)?;
             let kind = find(&headers, "Content-Type").unwrap_or("");
             if !is_http(kind) {
                 let found = shown(kind.as_bytes());
                 return Err(error(offset, BatchErrorKind::PartType { found }));
             }
-            requests.push(self.request(content_id(headers))?);
+            requests.push(self.request(content_id(&headers), &mut of_request)?);
             match self.delimiter_here() {
                 Some(Delimiter::Inner { last: false }) => self.skip_line(),
                 _ => return Ok(requests),
@@ -178,18 +189,22 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// A request, up to the delimiter after it.
-    fn request(&mut self, outer_id: Option<Cow<'a, str>>) -> Result<SubRequest<'a>, BatchError> {
+    fn request(
+        &mut self,
+        outer_id: Option<Cow<'a, str>>,
+        known: &mut Known<'a>,
+    ) -> Result<SubRequest<'a>, BatchError> {
         let offset = self.skip_blank().unwrap_or(self.at);
         let line = self.line();
         let Some((method, target)) = request_line(line) else {
             return Err(error(offset, BatchErrorKind::RequestLine { found: shown(line) }));
         };
-        let headers = self.headers()?;
+        let headers = self.known_headers(known)?;
         let body = match find(&headers, "Content-Length") {
             Some(length) => self.sized_body(length)?,
             None => self.body_to_delimiter()?,
         };
-        let content_id = outer_id.or_else(|| find(&headers, "Content-ID").map(own));
+        let content_id = outer_id.or_else(|| content_id(&headers));
         Ok(SubRequest { method, target, content_id, headers, body })
     }
 
@@ -221,17 +236,33 @@ impl<'a> Parser<'a, '_> {
         Ok(without_line_end(self.body.get(began..next).unwrap_or_default()))
     }
 
+    /// Headers like those before, if the same bytes come again, else as they are read.
+    fn known_headers(&mut self, known: &mut Known<'a>) -> Result<Headers<'a>, BatchError> {
+        let began = self.at;
+        let rest = self.body.get(began..).unwrap_or_default();
+        if !known.text.is_empty() && rest.starts_with(known.text) {
+            self.at += known.text.len();
+            return Ok(Arc::clone(&known.headers));
+        }
+        let headers = self.headers()?;
+        let text = self.body.get(began..self.at).unwrap_or_default();
+        // Without the blank line, what follows would tell whether they end there.
+        let ended = text.ends_with(b"\n\r\n") || text.ends_with(b"\n\n");
+        *known = Known { text: if ended { text } else { b"" }, headers: Arc::clone(&headers) };
+        Ok(headers)
+    }
+
     /// Headers up to a blank line, which is taken, or a delimiter or the end, which is not.
     fn headers(&mut self) -> Result<Headers<'a>, BatchError> {
-        let mut headers: Headers<'a> = Vec::with_capacity(USUAL_HEADERS);
+        let mut headers: Vec<(&'a str, Cow<'a, str>)> = Vec::with_capacity(USUAL_HEADERS);
         loop {
             if self.delimiter_here().is_some() {
-                return Ok(headers);
+                return Ok(headers.into());
             }
             let offset = self.at;
             let line = self.line();
             if line.is_empty() {
-                return Ok(headers);
+                return Ok(headers.into());
             }
             let bad = || error(offset, BatchErrorKind::Header { found: shown(line) });
             let control = |byte: &u8| *byte < b' ' && *byte != b'\t' || *byte == 0x7F;
@@ -320,18 +351,15 @@ fn error(offset: usize, kind: BatchErrorKind) -> BatchError {
     BatchError { offset, kind }
 }
 
-fn own(text: &str) -> Cow<'static, str> {
-    Cow::Owned(text.to_owned())
-}
-
 fn is_http(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default();
     kind.trim().eq_ignore_ascii_case("application/http")
 }
 
-fn content_id<'a>(headers: Headers<'a>) -> Option<Cow<'a, str>> {
-    let mut headers = headers.into_iter();
-    headers.find(|(name, _)| name.eq_ignore_ascii_case("Content-ID")).map(|(_, value)| value)
+fn content_id<'a>(headers: &Headers<'a>) -> Option<Cow<'a, str>> {
+    let mut headers = headers.iter();
+    let (_, id) = headers.find(|(name, _)| name.eq_ignore_ascii_case("Content-ID"))?;
+    Some(id.clone())
 }
 
 fn without_line_end(line: &[u8]) -> &[u8] {

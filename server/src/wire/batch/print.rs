@@ -76,21 +76,46 @@ impl BatchWriter {
 
     /// Adds a part.
     pub fn part(&mut self, part: &BatchPart<'_>) {
+        self.begin(part.status, part.content_id);
+        for (name, value) in part.headers {
+            self.header(name, value);
+        }
+        self.end(part.body);
+    }
+
+    /// Begins a part, whose headers and [`end`](Self::end) follow.
+    pub(crate) fn begin(&mut self, status: StatusCode, content_id: Option<&str>) {
         let boundary = self.change_set_boundary.as_ref().unwrap_or(&self.batch_boundary);
         let out = &mut self.out;
         put(out, &["--", boundary, "\r\nContent-Type: application/http\r\n"]);
         put(out, &["Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "]);
-        let reason = part.status.canonical_reason().unwrap_or_default();
-        put(out, &[part.status.as_str(), " ", reason, "\r\n"]);
-        if let Some(id) = part.content_id {
-            put(out, &["Content-ID: ", id, "\r\n"]);
+        let reason = status.canonical_reason().unwrap_or_default();
+        put(out, &[status.as_str(), " ", reason, "\r\n"]);
+        if let Some(id) = content_id {
+            self.header("Content-ID", id);
         }
-        for (name, value) in part.headers {
-            put(out, &[name, ": ", value, "\r\n"]);
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(part.body);
-        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds a header to the part; its value has no control characters.
+    pub(crate) fn header(&mut self, name: &str, value: &str) {
+        put(&mut self.out, &[name, ": ", value, "\r\n"]);
+    }
+
+    /// Ends the part with its body, one line.
+    pub(crate) fn end(&mut self, body: &[u8]) {
+        self.out.extend_from_slice(b"\r\n");
+        self.out.extend_from_slice(body);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Makes room for as many bytes more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
     }
 
     /// The whole, closed.

@@ -75,7 +75,7 @@ fn a_query() {
         GET http://h/t(PartitionKey='a', RowKey='b c') HTTP/1.1\r\nAccept: x\r\n--batch_b--";
     let Ok(Batch::Query(query)) = parse(TYPE, body.as_bytes(), 100) else { panic!("a query") };
     assert_eq!(query.target, "http://h/t(PartitionKey='a', RowKey='b c')");
-    assert_eq!(query.headers, [("Accept", "x".into())]);
+    assert_eq!(*query.headers, [("Accept", "x".into())]);
     assert!(query.body.is_empty());
 }
 

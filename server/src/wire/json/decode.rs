@@ -158,23 +158,26 @@ impl<'a> Decoder<'a> {
     }
 
     fn object(&mut self) -> Result<(), JsonError> {
-        self.lexer.expect(&Token::ObjectStart, "an object")?;
-        let mut token = self.lexer.next()?;
-        if token != Token::ObjectEnd {
+        self.lexer.expect(b'{', "an object")?;
+        if !self.lexer.take(b'}') {
             loop {
-                let Token::String(name) = token else { return Err(self.lexer.expected("a name")) };
+                let Token::String(name) = self.lexer.next()? else {
+                    return Err(self.lexer.expected("a name"));
+                };
                 let name_at = self.lexer.token_at();
-                self.lexer.expect(&Token::Colon, "a colon")?;
+                self.lexer.expect(b':', "a colon")?;
                 let value = self.lexer.next()?;
                 self.member(name, name_at, value)?;
-                match self.lexer.next()? {
-                    Token::Comma => token = self.lexer.next()?,
-                    Token::ObjectEnd => break,
-                    _ => return Err(self.lexer.expected("a comma or the end of the object")),
+                if self.lexer.take(b'}') {
+                    break;
                 }
+                self.lexer.expect(b',', "a comma or the end of the object")?;
             }
         }
-        self.lexer.expect(&Token::End, "the end")
+        match self.lexer.next()? {
+            Token::End => Ok(()),
+            _ => Err(self.lexer.expected("the end")),
+        }
     }
 
     fn member(
@@ -188,13 +191,13 @@ impl<'a> Decoder<'a> {
             "RowKey" => self.key("RowKey", name_at, &value),
             "Timestamp" => self.lexer.skip(&value),
             _ if name.starts_with("odata.") => self.lexer.skip(&value),
-            _ => match name.split_once('@') {
-                Some((property, "odata.type")) => {
-                    let length = property.len();
-                    self.annotation(prefix(name, length), name_at, &value)
-                }
-                Some((_, annotation)) if annotation.contains('.') => self.lexer.skip(&value),
-                _ => self.property(name, name_at, value),
+            _ => match name.bytes().position(|byte| byte == b'@') {
+                None => self.property(name, name_at, value),
+                Some(at) => match name.get(at + 1..).unwrap_or_default() {
+                    "odata.type" => self.annotation(prefix(name, at), name_at, &value),
+                    annotation if annotation.contains('.') => self.lexer.skip(&value),
+                    _ => self.property(name, name_at, value),
+                },
             },
         }
     }

@@ -12,17 +12,25 @@ const fn special(byte: u8) -> bool {
 #[inline]
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
-    for lane in bytes.chunks_exact(LANE) {
+    // Most names and many values are no longer than this.
+    if let Some(word) = bytes.first_chunk::<8>() {
+        let special = specials(u64::from_le_bytes(*word));
+        if special != 0 {
+            return first(special);
+        }
+        at = word.len();
+    }
+    for lane in bytes.get(at..).unwrap_or_default().chunks_exact(LANE) {
         if lane.iter().fold(false, |any, &byte| any | special(byte)) {
             break;
         }
         at += LANE;
     }
     let mut rest = bytes.get(at..).unwrap_or_default();
-    // Most names and many values are no longer than this.
     while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-        if any_special(u64::from_le_bytes(*word)) {
-            break;
+        let special = specials(u64::from_le_bytes(*word));
+        if special != 0 {
+            return at + first(special);
         }
         at += word.len();
         rest = tail;
@@ -30,9 +38,10 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| special(byte)).unwrap_or(rest.len())
 }
 
-/// Whether any of eight bytes is [`special`], all looked at together: subtracting from a byte that is
-/// smaller borrows from its highest bit.
-const fn any_special(word: u64) -> bool {
+/// The highest bit of each of eight bytes that is [`special`], all looked at together: subtracting
+/// from a byte that is smaller borrows from its highest bit. Above the first such byte, others may be
+/// taken for one.
+const fn specials(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     const fn below(word: u64, limit: u64) -> u64 {
@@ -40,7 +49,12 @@ const fn any_special(word: u64) -> bool {
     }
     let quote = word ^ (b'"' as u64 * ONES);
     let backslash = word ^ (b'\\' as u64 * ONES);
-    below(word, 0x20) | below(quote, 1) | below(backslash, 1) != 0
+    below(word, 0x20) | below(quote, 1) | below(backslash, 1)
+}
+
+/// Which of eight bytes the first of these bits is in.
+const fn first(bits: u64) -> usize {
+    (bits.trailing_zeros() / 8) as usize
 }
 
 /// Adds a string with its quotes.

@@ -54,11 +54,26 @@ impl<'a> Lexer<'a> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    pub(super) fn next(&mut self) -> Result<Token<'a>, JsonError> {
+    #[inline]
+    fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;
         }
         self.token_at = self.at;
+    }
+
+    /// Takes this brace, colon or comma if it comes next; says whether it did.
+    #[inline]
+    pub(super) fn take(&mut self, punctuation: u8) -> bool {
+        self.skip_space();
+        let found = self.peek() == Some(punctuation);
+        self.at += usize::from(found);
+        found
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Token<'a>, JsonError> {
+        self.skip_space();
         let Some(first) = self.peek() else { return Ok(Token::End) };
         self.at += 1;
         match first {
@@ -77,13 +92,23 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Takes exactly this token.
+    /// Takes exactly this brace or colon.
+    #[inline]
     pub(super) fn expect(
         &mut self,
-        token: &Token<'_>,
+        punctuation: u8,
         expected: &'static str,
     ) -> Result<(), JsonError> {
-        if self.next()? == *token { Ok(()) } else { Err(self.expected(expected)) }
+        if self.take(punctuation) { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    /// What is wrong with the next token: that it is none, or that something else was expected.
+    #[cold]
+    pub(super) fn unexpected(&mut self, expected: &'static str) -> JsonError {
+        match self.next() {
+            Ok(_) => self.expected(expected),
+            Err(error) => error,
+        }
     }
 
     /// Passes over the value that begins with this token.
@@ -134,7 +159,7 @@ impl<'a> Lexer<'a> {
     /// After a member's name: its value's first token.
     fn member(&mut self, name: &Token<'_>) -> Result<Token<'a>, JsonError> {
         let Token::String(_) = name else { return Err(self.expected("a name")) };
-        self.expect(&Token::Colon, "a colon")?;
+        self.expect(b':', "a colon")?;
         self.next()
     }
 
