@@ -54,6 +54,12 @@ pub enum EntityError {
         /// The name.
         name: Box<str>,
     },
+    /// Two properties have the same name.
+    #[error("property {name:?}: another has the same name")]
+    NameTwice {
+        /// The name.
+        name: Box<str>,
+    },
     /// A String is too long.
     #[error("property {name:?}: the String has {length} UTF-16 units, over the limit of {limit}")]
     StringTooLong {

@@ -3,7 +3,7 @@
 
 use super::entity::{Entity, TIMESTAMP};
 use super::error::{EntityError, cut};
-use super::value::{Value, ValueRef};
+use super::value::ValueRef;
 
 impl Entity {
     /// Properties an entity may have, its keys and Timestamp not counted (R-D02).
@@ -45,23 +45,31 @@ impl Entity {
             check_name(name)?;
             check_value(name, value.borrowed())?;
         }
-        // Text is only counted if its bytes leave a doubt.
-        if check_size(self.most_size()).is_ok() { Ok(()) } else { check_size(self.size()) }
+        let properties = self.properties().map(|(name, value)| (name, value.borrowed()));
+        check_entity_size(self.partition_key(), self.row_key(), properties)
     }
+}
 
-    /// At least its [`size`](Self::size): text has no more UTF-16 units than bytes.
-    fn most_size(&self) -> usize {
-        let property = |(name, value): (&str, &Value)| {
-            let bytes = match value.borrowed() {
-                ValueRef::String(text) => text.len(),
-                ValueRef::Binary(bytes) => bytes.len(),
-                _ => 0,
-            };
-            8 + 2 * name.len() + 2 * bytes + 16
+/// Checks R-D04. Text is only counted if its bytes leave a doubt: it has no more UTF-16 units.
+pub(super) fn check_entity_size<'p>(
+    partition_key: &str,
+    row_key: &str,
+    properties: impl Iterator<Item = (&'p str, ValueRef<'p>)> + Clone,
+) -> Result<(), EntityError> {
+    let bound = |(name, value): (&str, ValueRef<'_>)| {
+        let bytes = match value {
+            ValueRef::String(text) => text.len(),
+            ValueRef::Binary(bytes) => bytes.len(),
+            _ => 0,
         };
-        let keys = self.partition_key().len() + self.row_key().len();
-        4 + 2 * keys + self.properties().map(property).sum::<usize>()
+        8 + 2 * name.len() + 2 * bytes + 16
+    };
+    let keys = 4 + 2 * (partition_key.len() + row_key.len());
+    if check_size(keys + properties.clone().map(bound).sum::<usize>()).is_ok() {
+        return Ok(());
     }
+    let size = |(name, value)| property_size(name, value);
+    check_size(keys_size(partition_key, row_key) + properties.map(size).sum::<usize>())
 }
 
 pub(super) fn check_count(found: usize) -> Result<(), EntityError> {

@@ -48,11 +48,12 @@ impl Page {
     pub(super) fn read(answer: &Answer, timestamps: bool) -> Result<Self, ClientError> {
         let list: List<'_> = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(&e))?;
         let entities = list.value.into_iter().map(|raw| {
-            let body = decode_entity(raw.get().as_bytes()).map_err(|error| answer.wrong(&error))?;
+            let mut body =
+                decode_entity(raw.get().as_bytes()).map_err(|error| answer.wrong(&error))?;
             let version = if timestamps { version(answer, raw)? } else { Version::ZERO };
-            let partition_key = body.partition_key.unwrap_or_default();
-            let row_key = body.row_key.unwrap_or_default();
-            Ok((Entity::from_properties(partition_key, row_key, body.properties), version))
+            let partition_key = body.partition_key.take().unwrap_or_default();
+            let row_key = body.row_key.take().unwrap_or_default();
+            Ok((body.with_keys(partition_key, row_key), version))
         });
         let entities = entities.collect::<Result<_, ClientError>>()?;
         let next = answer.header(&names::NEXT_PARTITION_KEY).map(|partition_key| PageKey {

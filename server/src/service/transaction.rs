@@ -54,8 +54,8 @@ struct Failed {
 }
 
 /// One operation of a change set.
-struct Operation {
-    write: Write,
+struct Operation<'r> {
+    write: Write<'r>,
     echo: Echo,
 }
 
@@ -156,7 +156,7 @@ fn is_for_all(error: &ServiceError) -> bool {
 async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let mut batch: Option<(EntityBatch, String)> = None;
-    let mut operations: Vec<Operation> = Vec::with_capacity(requests.len());
+    let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
     let mut known = Known::nothing(call);
     for (index, request) in requests.iter().enumerate() {
         let (table, operation) = known.read(call, request).map_err(at(index))?;
@@ -245,7 +245,7 @@ impl<'r> Known<'r> {
         &mut self,
         call: &Call<'r>,
         request: &'r SubRequest<'r>,
-    ) -> Result<(&str, Operation), ServiceError> {
+    ) -> Result<(&str, Operation<'r>), ServiceError> {
         if !Arc::ptr_eq(&self.sent, &request.headers) {
             self.headers = headers(call, &request.headers);
             self.sent = Arc::clone(&request.headers);

@@ -1,5 +1,7 @@
 //! [`Write`]: a write of one entity, on its own or in a transaction.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tablestone::{ETag, Entity, EntityBatch, IfMatch, Precondition, Version};
 
@@ -40,61 +42,61 @@ pub(super) fn action(verb: Verb, headers: &HeaderMap) -> Action {
     }
 }
 
-/// A write of one entity.
+/// A write of one entity, which is borrowed from the request as far as it can be.
 #[derive(Debug)]
-pub(super) struct Write {
+pub(super) struct Write<'r> {
     kind: Kind,
     precondition: Precondition,
-    entity: Entity,
+    partition_key: Cow<'r, str>,
+    row_key: Cow<'r, str>,
+    /// What else the body says.
+    body: EntityBody<'r>,
 }
 
-impl Write {
+impl<'r> Write<'r> {
     /// Reads a write from what it is addressed to, its `If-Match` and its body.
     ///
     /// Returns the name of the table with it.
-    pub(super) fn parse<'r>(
+    pub(super) fn parse<'t>(
         verb: Verb,
-        resource: &'r Resource,
+        resource: &'t Resource,
         if_match: Option<&str>,
-        body: impl FnOnce() -> Result<EntityBody, ServiceError>,
-    ) -> Result<(&'r str, Self), ServiceError> {
+        body: impl FnOnce() -> Result<EntityBody<'r>, ServiceError>,
+    ) -> Result<(&'t str, Self), ServiceError> {
         let tag = if_match.map(str::parse::<IfMatch>).transpose();
         let tag = tag.map_err(|error| ErrorCode::InvalidInput.because(error))?;
         let (table, write) = match (resource, verb) {
             (Resource::Entities { table }, Verb::Post) => {
-                let entity = body()?.with_own_keys()?;
-                (table, Self { kind: Kind::Put, precondition: Precondition::Absent, entity })
+                let mut body = body()?;
+                let (partition_key, row_key) = body.take_keys()?;
+                let (kind, precondition) = (Kind::Put, Precondition::Absent);
+                (table, Self { kind, precondition, partition_key, row_key, body })
             }
             (Resource::Entity { table, partition_key, row_key }, verb) => {
-                let keys = || (partition_key.clone(), row_key.clone());
-                let addressed = |body: EntityBody| {
-                    let (partition_key, row_key) = keys();
-                    body.with_keys(partition_key, row_key)
-                };
-                let precondition = tag.map_or(Precondition::None, Precondition::from);
-                let (kind, entity) = match verb {
-                    Verb::Put => (Kind::Put, addressed(body()?)),
-                    Verb::Merge => (Kind::Merge, addressed(body()?)),
-                    Verb::Delete if tag.is_some() => {
-                        let (partition_key, row_key) = keys();
-                        (Kind::Delete, Entity::new(partition_key, row_key))
-                    }
+                let (kind, body) = match verb {
+                    Verb::Put => (Kind::Put, body()?),
+                    Verb::Merge => (Kind::Merge, body()?),
+                    Verb::Delete if tag.is_some() => (Kind::Delete, EntityBody::default()),
                     Verb::Delete => {
                         return Err(ErrorCode::InvalidInput
                             .because("A delete needs an If-Match header: an ETag, or *."));
                     }
                     _ => return Err(ErrorCode::MethodNotAllowed.error()),
                 };
-                (table, Self { kind, precondition, entity })
+                let precondition = tag.map_or(Precondition::None, Precondition::from);
+                // The address's keys count, whatever the body's are.
+                let (partition_key, row_key) = (partition_key.clone(), row_key.clone());
+                let (partition_key, row_key) = (partition_key.into(), row_key.into());
+                (table, Self { kind, precondition, partition_key, row_key, body })
             }
             _ => return Err(ErrorCode::MethodNotAllowed.error()),
         };
-        keys::check(write.entity.partition_key(), write.entity.row_key())?;
+        keys::check(&write.partition_key, &write.row_key)?;
         Ok((table, write))
     }
 
     /// Reads a body in its form.
-    pub(super) fn body(format: BodyFormat, body: &[u8]) -> Result<EntityBody, ServiceError> {
+    pub(super) fn body(format: BodyFormat, body: &'r [u8]) -> Result<EntityBody<'r>, ServiceError> {
         Ok(match format {
             BodyFormat::Json(_) => json::decode_entity(body)?,
             BodyFormat::Atom => atom::parse_entity(body)?,
@@ -103,7 +105,12 @@ impl Write {
 
     /// The entity's PartitionKey.
     pub(super) fn partition_key(&self) -> &str {
-        self.entity.partition_key()
+        &self.partition_key
+    }
+
+    /// The entity, copied.
+    fn entity(&self) -> Entity {
+        self.body.clone().with_keys(&*self.partition_key, &*self.row_key)
     }
 
     /// What permission it needs.
@@ -119,21 +126,23 @@ impl Write {
     /// Refuses it if the request's signature does not allow it.
     pub(super) fn allow(&self, call: &Call<'_>, table: &str) -> Result<(), ServiceError> {
         call.allow(self.operation(), Some(table))?;
-        call.grant.allow_entity(self.entity.partition_key(), self.entity.row_key())
+        call.grant.allow_entity(&self.partition_key, &self.row_key)
     }
 
     /// Adds it to a transaction.
     pub(super) fn add_to(&self, batch: &mut EntityBatch) {
+        let properties = self.body.properties.iter();
+        let properties = properties.map(|(name, value)| (&**name, value.borrowed()));
         match self.kind {
-            Kind::Put => batch.put(&self.entity, self.precondition),
-            Kind::Merge => batch.merge(&self.entity, self.precondition),
-            Kind::Delete => batch.delete(self.entity.row_key(), self.precondition),
+            Kind::Put => batch.put_properties(&self.row_key, properties, self.precondition),
+            Kind::Merge => batch.merge(&self.entity(), self.precondition),
+            Kind::Delete => batch.delete(&*self.row_key, self.precondition),
         };
     }
 
     /// Does it.
     pub(super) async fn run(&self, table: &TableState) -> Result<Version, ServiceError> {
-        let mut batch = EntityBatch::new(self.entity.partition_key());
+        let mut batch = EntityBatch::new(&*self.partition_key);
         self.add_to(&mut batch);
         table.entities.commit(batch).await.map_err(|error| failure::of(&error))
     }
@@ -157,12 +166,12 @@ impl Write {
         match echo.format {
             None => answer.status(StatusCode::NO_CONTENT),
             Some(format) => {
-                body = done.echo(&self.entity, format)?;
+                body = done.echo(&self.entity(), format)?;
                 answer.status(StatusCode::CREATED);
                 answer.header(&header::CONTENT_TYPE, content_type(format, Shape::Single));
             }
         }
-        let (location, etag) = done.location_and_etag(&self.entity);
+        let (location, etag) = done.location_and_etag(&self.partition_key, &self.row_key);
         if let (None, Some(location)) = (echo.format, location) {
             answer.header(&names::DATA_SERVICE_ID, location);
         }
@@ -220,12 +229,12 @@ impl<'a> Done<'a> {
     }
 
     /// Where an entity is, if a header can say it, and its ETag.
-    fn location_and_etag(&mut self, entity: &Entity) -> (Option<&str>, &str) {
+    fn location_and_etag(&mut self, partition_key: &str, row_key: &str) -> (Option<&str>, &str) {
         let Self { table, base, etag, location, .. } = self;
         location.clear();
         location.push_str(base);
         location.push('/');
-        push_entity_address(location, &table.name, entity.partition_key(), entity.row_key());
+        push_entity_address(location, &table.name, partition_key, row_key);
         // All but the host is percent-encoded or has letters and digits only.
         let sayable = base.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         (sayable.then_some(&**location), etag)

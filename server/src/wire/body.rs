@@ -1,35 +1,80 @@
 //! [`EntityBody`]: what the body of a write says, in whichever form it came.
 
-use tablestone::{Entity, Value};
+use std::borrow::Cow;
+
+use tablestone::{Entity, Value, ValueRef};
 
 use crate::error::{ErrorCode, ServiceError};
 
-/// What a body says of an entity.
+/// What a body says of an entity. What can be is borrowed from it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct EntityBody {
+pub struct EntityBody<'a> {
     /// The PartitionKey, unless absent or null.
-    pub partition_key: Option<String>,
+    pub partition_key: Option<Cow<'a, str>>,
     /// The RowKey, likewise.
-    pub row_key: Option<String>,
-    /// Properties that are not null, in order.
-    pub properties: Vec<(String, Value)>,
+    pub row_key: Option<Cow<'a, str>>,
+    /// Properties that are not null, in order. No name is twice among them, and none is `Timestamp`.
+    pub properties: Vec<(Cow<'a, str>, BodyValue<'a>)>,
 }
 
-impl EntityBody {
-    /// The entity of a body that must have its keys: that of an insert.
+/// A value in a body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BodyValue<'a> {
+    /// A String that stands there as it is.
+    Text(&'a str),
+    /// Any other.
+    Value(Value),
+}
+
+impl BodyValue<'_> {
+    /// The value, borrowed.
+    #[must_use]
+    pub fn borrowed(&self) -> ValueRef<'_> {
+        match self {
+            Self::Text(text) => ValueRef::String(text),
+            Self::Value(value) => value.borrowed(),
+        }
+    }
+}
+
+impl From<BodyValue<'_>> for Value {
+    fn from(value: BodyValue<'_>) -> Self {
+        match value {
+            BodyValue::Text(text) => Self::String(text.to_owned()),
+            BodyValue::Value(value) => value,
+        }
+    }
+}
+
+impl<'a> EntityBody<'a> {
+    /// Takes the keys of a body that must have them: that of an insert.
     ///
     /// # Errors
-    /// [`ErrorCode::PropertiesNeedValue`] if a key is absent or null.
+    /// [`ErrorCode::PropertiesNeedValue`] if one is absent or null.
+    pub fn take_keys(&mut self) -> Result<(Cow<'a, str>, Cow<'a, str>), ServiceError> {
+        let keys = self.partition_key.take().zip(self.row_key.take());
+        keys.ok_or_else(|| ErrorCode::PropertiesNeedValue.error())
+    }
+
+    /// The entity of a body that must have its keys.
+    ///
+    /// # Errors
+    /// As [`take_keys`](Self::take_keys).
     pub fn with_own_keys(mut self) -> Result<Entity, ServiceError> {
-        match (self.partition_key.take(), self.row_key.take()) {
-            (Some(partition_key), Some(row_key)) => Ok(self.with_keys(partition_key, row_key)),
-            _ => Err(ErrorCode::PropertiesNeedValue.error()),
-        }
+        let (partition_key, row_key) = self.take_keys()?;
+        Ok(self.with_keys(partition_key, row_key))
     }
 
     /// The entity at an address, whose keys count whatever the body's are (protocol 7).
     #[must_use]
-    pub fn with_keys(self, partition_key: String, row_key: String) -> Entity {
-        Entity::from_properties(partition_key, row_key, self.properties)
+    pub fn with_keys(self, partition_key: impl Into<String>, row_key: impl Into<String>) -> Entity {
+        Entity::from_properties(partition_key, row_key, self.owned_properties())
+    }
+
+    /// The properties, copied.
+    #[must_use]
+    pub fn owned_properties(self) -> Vec<(String, Value)> {
+        let properties = self.properties.into_iter();
+        properties.map(|(name, value)| (name.into_owned(), value.into())).collect()
     }
 }

@@ -16,7 +16,7 @@ mod select;
 mod source;
 pub mod xml;
 
-pub use body::EntityBody;
+pub use body::{BodyValue, EntityBody};
 pub use context::Context;
 pub use select::Select;
 pub use source::{EntitySource, Written};

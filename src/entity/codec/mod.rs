@@ -32,7 +32,7 @@ pub(crate) use merge::MergeError;
 pub(crate) use merge::Patch;
 pub(crate) use project::Projection;
 pub(crate) use row::{EncodedRow, RawValue, Slot};
-pub(crate) use write::encode;
+pub(crate) use write::{Encoder, encode};
 
 /// The newest format of rows that this build writes and reads.
 const FORMAT: u8 = 1;

@@ -23,6 +23,42 @@ fn entity(properties: &[(&str, Value)]) -> Entity {
     properties.iter().fold(Entity::new("p", "r"), set)
 }
 
+proptest! {
+    /// What an encoder knows of the names before changes nothing, whatever follows what.
+    #[test]
+    fn rows_in_a_row_are_as_rows_alone(
+        several in prop::collection::vec((entities(6), 1usize..3, any::<bool>()), 1..6),
+    ) {
+        let mut encoder = Encoder::default();
+        for (entity, times, breaks) in several {
+            for _ in 0..times {
+                prop_assert_eq!(encoder.encode(&entity), encode(&entity));
+            }
+            if breaks {
+                let broken = entity.with("a-b", 1);
+                prop_assert_eq!(encoder.encode(&broken), encode(&broken));
+            }
+        }
+    }
+}
+
+/// R-D02: names are unique, also where no [`Entity`] sees to it.
+#[test]
+fn r_d02_a_name_may_not_come_twice() {
+    let of = |names: &[&'static str]| {
+        let properties: Vec<_> = names.iter().map(|name| (*name, ValueRef::Int32(1))).collect();
+        Encoder::default().encode_properties("p", "r", properties.into_iter())
+    };
+    assert!(of(&["A", "B", "a"]).is_ok());
+    for names in [&["A", "B", "A"][..], &["A", "A"], &["B", "A", "A"]] {
+        assert_eq!(of(names), Err(EntityError::NameTwice { name: "A".into() }));
+    }
+    let many: Vec<String> = (0..252).map(|at| format!("P{at}")).collect();
+    let many = many.iter().map(|name| (&**name, ValueRef::Int32(1)));
+    assert!(Encoder::default().encode_properties("p", "r", many).is_ok());
+    assert_eq!(of(&["Timestamp"]), Err(EntityError::NameReserved { name: "Timestamp".into() }));
+}
+
 fn same_properties(a: &Entity, b: &Entity) -> bool {
     a.properties().eq(b.properties())
 }

@@ -5,14 +5,99 @@ use super::row::Stored;
 use super::{FORMAT, HEADER, WIDE, fingerprint};
 use crate::entity::entity::Entity;
 use crate::entity::error::EntityError;
+use crate::entity::limits::{check_count, check_entity_size, check_name, check_value};
 use crate::entity::value::ValueRef;
 
 /// The stored form of an entity, which is checked against the limits.
 pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
-    entity.validate()?;
-    let mut out = Vec::new();
-    push_row(&mut out, entity.properties().map(|(name, value)| (name, value.borrowed())));
-    Ok(out)
+    Encoder::default().encode(entity)
+}
+
+/// Encodes entities one after the other. Names that are those of the entity before, as they mostly are,
+/// were checked and hashed with it.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    names: Vec<u8>,
+    /// Where each name ends.
+    ends: Vec<usize>,
+    fingerprints: Vec<u8>,
+}
+
+impl Encoder {
+    /// The stored form of an entity, which is checked against the limits.
+    pub(crate) fn encode(&mut self, entity: &Entity) -> Result<Vec<u8>, EntityError> {
+        let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
+        self.encode_properties(entity.partition_key(), entity.row_key(), properties)
+    }
+
+    /// The stored form of an entity of these keys and properties, likewise.
+    pub(crate) fn encode_properties<'p>(
+        &mut self,
+        partition_key: &str,
+        row_key: &str,
+        properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
+    ) -> Result<Vec<u8>, EntityError> {
+        check_count(properties.len())?;
+        if self.knows(properties.clone()) {
+            properties.clone().try_for_each(|(name, value)| check_value(name, value))?;
+        } else {
+            self.learn(properties.clone())?;
+        }
+        check_entity_size(partition_key, row_key, properties.clone())?;
+        let mut out = Vec::new();
+        let fingerprints = self.fingerprints.iter().copied();
+        let property = |((name, value), fingerprint)| Checked { name, value, fingerprint };
+        push_row(&mut out, properties.zip(fingerprints).map(property));
+        Ok(out)
+    }
+
+    fn knows<'p>(
+        &self,
+        mut properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)>,
+    ) -> bool {
+        let mut start = 0;
+        properties.len() == self.ends.len()
+            && self.ends.iter().all(|&end| {
+                let known = self.names.get(start..end);
+                start = end;
+                properties.next().is_some_and(|(name, _)| known == Some(name.as_bytes()))
+            })
+    }
+
+    /// Checks names and values in their order.
+    fn learn<'p>(
+        &mut self,
+        properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+    ) -> Result<(), EntityError> {
+        self.names.clear();
+        self.ends.clear();
+        self.fingerprints.clear();
+        for (name, value) in properties {
+            check_name(name)?;
+            check_value(name, value)?;
+            let fingerprint = fingerprint(name.as_bytes());
+            let mut alike = memchr::memchr_iter(fingerprint, &self.fingerprints);
+            if alike.any(|at| self.name(at) == Some(name.as_bytes())) {
+                return Err(EntityError::NameTwice { name: name.into() });
+            }
+            self.names.extend_from_slice(name.as_bytes());
+            self.ends.push(self.names.len());
+            self.fingerprints.push(fingerprint);
+        }
+        Ok(())
+    }
+
+    fn name(&self, at: usize) -> Option<&[u8]> {
+        let start = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.names.get(start..*self.ends.get(at)?)
+    }
+}
+
+/// A property to be encoded, whose name is one that a property may have.
+struct Checked<'a> {
+    name: &'a str,
+    value: ValueRef<'a>,
+    fingerprint: u8,
 }
 
 /// What a row is made of: properties that are stored elsewhere, or to be encoded.
@@ -46,21 +131,21 @@ impl Property for Stored<'_> {
     }
 }
 
-impl Property for (&str, ValueRef<'_>) {
+impl Property for Checked<'_> {
     fn fingerprint(&self) -> u8 {
-        fingerprint(self.0.as_bytes())
+        self.fingerprint
     }
 
     fn kind(&self) -> Kind {
-        Kind::of(self.1)
+        Kind::of(self.value)
     }
 
     fn name(&self) -> &[u8] {
-        self.0.as_bytes()
+        self.name.as_bytes()
     }
 
     fn value_len(&self) -> usize {
-        match self.1 {
+        match self.value {
             ValueRef::String(text) => text.len(),
             ValueRef::Binary(bytes) => bytes.len(),
             ValueRef::Boolean(_) => 0,
@@ -71,7 +156,7 @@ impl Property for (&str, ValueRef<'_>) {
     }
 
     fn push_value(&self, out: &mut Vec<u8>) {
-        match self.1 {
+        match self.value {
             ValueRef::String(text) => out.extend_from_slice(text.as_bytes()),
             ValueRef::Binary(bytes) => out.extend_from_slice(bytes),
             ValueRef::Boolean(_) => {}

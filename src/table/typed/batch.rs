@@ -7,8 +7,8 @@ use std::fmt;
 
 use super::view::not_an_entity;
 use crate::commit::Precondition;
-use crate::entity::codec::{self, MergeError, Patch};
-use crate::entity::{Entity, EntityError};
+use crate::entity::codec::{Encoder, MergeError, Patch};
+use crate::entity::{Entity, EntityError, ValueRef};
 use crate::error::{Error, MergeRefusal, Result};
 use crate::table::batch::Batch;
 
@@ -31,6 +31,7 @@ pub struct EntityBatch {
     operations: Vec<(String, Precondition, Action)>,
     /// The first entity that broke a rule.
     broken: Option<(usize, EntityError)>,
+    encoder: Encoder,
 }
 
 enum Action {
@@ -43,7 +44,12 @@ impl EntityBatch {
     /// An empty batch on one partition.
     #[must_use]
     pub fn new(partition_key: impl Into<String>) -> Self {
-        Self { partition_key: partition_key.into(), operations: Vec::new(), broken: None }
+        Self {
+            partition_key: partition_key.into(),
+            operations: Vec::new(),
+            broken: None,
+            encoder: Encoder::default(),
+        }
     }
 
     /// Number of operations.
@@ -76,14 +82,46 @@ impl EntityBatch {
     /// Stores an entity in place of what is there: properties that it does not have are dropped
     /// (R-D09).
     pub fn put(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let action = codec::encode(entity).map(Action::Put);
-        self.push(entity, precondition, action)
+        let row = self.encoder.encode(entity);
+        let action = self.check_partition(entity).and(row.map(Action::Put));
+        self.push(entity.row_key(), precondition, action)
+    }
+
+    /// Like [`put`](Self::put), for an entity of the batch's partition that need not be made: its
+    /// properties are taken from wherever they are. Two of one name are an error, as is one called
+    /// `Timestamp`.
+    ///
+    /// ```
+    /// use tablestone::{Database, EntityBatch, Options, Precondition, ValueRef};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// # let orders = database.create_table("orders").wait()?.entities();
+    /// let line = "order-1,chair,2";
+    /// let fields: Vec<_> = line.split(',').map(ValueRef::String).collect();
+    /// let properties = ["Item", "Count"].into_iter().zip(fields.iter().skip(1).copied());
+    /// let mut batch = EntityBatch::new("customer-17");
+    /// batch.put_properties("order-1", properties, Precondition::Absent);
+    /// orders.commit(batch).wait()?;
+    /// let stored = orders.get("customer-17", "order-1")?.ok_or("it was stored")?;
+    /// assert_eq!(stored.get_as("Item"), Some("chair"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn put_properties<'p>(
+        &mut self,
+        row_key: &str,
+        properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
+        precondition: Precondition,
+    ) -> &mut Self {
+        let row = self.encoder.encode_properties(&self.partition_key, row_key, properties);
+        self.push(row_key, precondition, row.map(Action::Put))
     }
 
     /// Sets an entity's properties, also to another type, and keeps its others (R-D09).
     pub fn merge(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let action = Patch::new(entity).map(Action::Merge);
-        self.push(entity, precondition, action)
+        let action = self.check_partition(entity).and(Patch::new(entity).map(Action::Merge));
+        self.push(entity.row_key(), precondition, action)
     }
 
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
@@ -94,15 +132,15 @@ impl EntityBatch {
 
     fn push(
         &mut self,
-        entity: &Entity,
+        row_key: &str,
         precondition: Precondition,
         action: Result<Action, EntityError>,
     ) -> &mut Self {
-        let action = self.check_partition(entity).and(action).unwrap_or_else(|error| {
+        let action = action.unwrap_or_else(|error| {
             self.broken.get_or_insert((self.operations.len(), error));
             Action::Delete
         });
-        self.operations.push((entity.row_key().to_owned(), precondition, action));
+        self.operations.push((row_key.to_owned(), precondition, action));
         self
     }
 
@@ -118,7 +156,7 @@ impl EntityBatch {
 
     /// The batch of bytes, for a table of that name.
     pub(super) fn encoded(self, table: &str) -> Result<Batch> {
-        let Self { partition_key, operations, broken } = self;
+        let Self { partition_key, operations, broken, .. } = self;
         if let Some((index, source)) = broken {
             return Err(Error::Entity { index, source: Box::new(source) });
         }

@@ -6,7 +6,8 @@ use std::ops::Deref;
 use super::batch::EntityBatch;
 use super::view::EntityView;
 use crate::commit::{Commit, Precondition};
-use crate::entity::{Entity, IfMatch, codec};
+use crate::entity::codec::Encoder;
+use crate::entity::{Entity, IfMatch};
 use crate::error::{Error, Result};
 use crate::table::import::ImportReport;
 use crate::table::snapshot::Snapshot;
@@ -151,20 +152,19 @@ impl EntityTable {
     /// [`Error::Entity`] with the entity's place among `entities`; as for any write. Entities
     /// before the error may have been stored; each commit is whole.
     pub fn import(&self, entities: impl IntoIterator<Item = Entity>) -> Result<ImportReport> {
-        let mut broken = None;
-        let rows =
-            entities.into_iter().enumerate().map_while(|(index, entity)| {
-                match codec::encode(&entity) {
-                    Ok(row) => {
-                        let (partition_key, row_key) = entity.into_keys();
-                        Some((partition_key, row_key, row))
-                    }
-                    Err(source) => {
-                        broken = Some(Error::Entity { index, source: Box::new(source) });
-                        None
-                    }
+        let (mut broken, mut encoder) = (None, Encoder::default());
+        let rows = entities.into_iter().enumerate().map_while(|(index, entity)| {
+            match encoder.encode(&entity) {
+                Ok(row) => {
+                    let (partition_key, row_key) = entity.into_keys();
+                    Some((partition_key, row_key, row))
                 }
-            });
+                Err(source) => {
+                    broken = Some(Error::Entity { index, source: Box::new(source) });
+                    None
+                }
+            }
+        });
         let report = self.table.import(rows)?;
         broken.map_or(Ok(report), Err)
     }

@@ -1,5 +1,6 @@
 //! Lines of JSON: an object each, as the body of an insert has it.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{BufRead, Read};
 
@@ -7,7 +8,7 @@ use tablestone::Value;
 
 use super::{Fault, Line, Mapping, Place};
 use crate::wire::json::{JsonErrorKind, decode_entity};
-use crate::wire::{EntityBody, edm};
+use crate::wire::{BodyValue, EntityBody, edm};
 
 /// Longest line in bytes: an entity of 1 MiB takes less, however it is escaped.
 const MAX_LINE: usize = 16 << 20;
@@ -74,14 +75,14 @@ impl<R: BufRead> Lines<R> {
     /// The member that is a key, taken out of the properties if another is named to be it.
     fn key(
         &self,
-        body: &mut EntityBody,
+        body: &mut EntityBody<'_>,
         key: &str,
         named: Option<&str>,
-        own: Option<String>,
+        own: Option<Cow<'_, str>>,
     ) -> Result<String, Fault> {
         let option = if key == "RowKey" { "--row-key" } else { "--partition-key" };
         match named {
-            None => own.ok_or_else(|| {
+            None => own.map(Cow::into_owned).ok_or_else(|| {
                 let reason = format!("expected a member {key}, or {option} to name another");
                 self.fault(Place::Line, &reason)
             }),
@@ -93,7 +94,7 @@ impl<R: BufRead> Lines<R> {
                 })?;
                 let (_, value) = body.properties.remove(at);
                 Ok(match value {
-                    Value::String(text) => text,
+                    BodyValue::Value(Value::String(text)) => text,
                     value => edm::text(value.borrowed()).into_owned(),
                 })
             }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use tablestone::{Value, ValueType};
 
 use crate::error::{ErrorCode, ServiceError};
-use crate::wire::EntityBody;
 use crate::wire::edm::{self, ValueError};
 use crate::wire::xml::{Element, Namespace, XmlError};
+use crate::wire::{BodyValue, EntityBody};
 
 /// Why an Atom entry was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +65,7 @@ impl From<AtomError> for ServiceError {
 ///
 /// # Errors
 /// [`AtomError`].
-pub fn parse_entity(body: &[u8]) -> Result<EntityBody, AtomError> {
+pub fn parse_entity(body: &[u8]) -> Result<EntityBody<'static>, AtomError> {
     let mut entity = EntityBody::default();
     let (mut partition_key, mut row_key) = (None, None);
     for (name, value) in properties(body)? {
@@ -73,11 +73,14 @@ pub fn parse_entity(body: &[u8]) -> Result<EntityBody, AtomError> {
             "PartitionKey" => partition_key = value,
             "RowKey" => row_key = value,
             "Timestamp" => {}
-            _ => entity.properties.extend(value.map(|value| (name, value))),
+            _ => {
+                let property = value.map(|value| (Cow::Owned(name), BodyValue::Value(value)));
+                entity.properties.extend(property);
+            }
         }
     }
-    entity.partition_key = key("PartitionKey", partition_key)?;
-    entity.row_key = key("RowKey", row_key)?;
+    entity.partition_key = key("PartitionKey", partition_key)?.map(Cow::Owned);
+    entity.row_key = key("RowKey", row_key)?.map(Cow::Owned);
     Ok(entity)
 }
 

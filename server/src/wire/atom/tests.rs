@@ -149,7 +149,7 @@ proptest! {
     fn line_ends_come_back(text in "[a\r\n\t \u{1}\u{1f}]{0,12}") {
         let entity = Entity::new("p", "r").with("A", text.as_str());
         let again = parse_entity(printed(&entity, &Select::ALL).as_bytes()).expect("our own Atom");
-        prop_assert_eq!(&again.properties, &[("A".to_owned(), Value::String(text))]);
+        prop_assert_eq!(again.owned_properties(), [("A".to_owned(), Value::String(text))]);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use tablestone::{Entity, Value, ValueType};
 
 use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
-use crate::wire::EntityBody;
 use crate::wire::edm::{self, ValueError};
+use crate::wire::{BodyValue, EntityBody};
 
 /// Properties in a body, null ones included: some clients send every null they have, and an
 /// entity's own limit is checked when it is written.
@@ -26,13 +26,14 @@ const MAX_MEMBERS: usize = 4 * Entity::MAX_PROPERTIES;
 /// let body = br#"{"PartitionKey":"p","RowKey":"r","A":5,"B@odata.type":"Edm.Int64","B":"5"}"#;
 /// let body = decode_entity(body).unwrap();
 /// assert_eq!(body.partition_key.as_deref(), Some("p"));
-/// assert_eq!(body.properties[0], ("A".to_owned(), Value::Int32(5)));
-/// assert_eq!(body.properties[1], ("B".to_owned(), Value::Int64(5)));
+/// let properties = body.owned_properties();
+/// assert_eq!(properties[0], ("A".to_owned(), Value::Int32(5)));
+/// assert_eq!(properties[1], ("B".to_owned(), Value::Int64(5)));
 /// ```
 ///
 /// # Errors
 /// [`JsonError`] with the offset.
-pub fn decode_entity(body: &[u8]) -> Result<EntityBody, JsonError> {
+pub fn decode_entity(body: &[u8]) -> Result<EntityBody<'_>, JsonError> {
     let mut decoder = Decoder::new(body)?;
     decoder.object()?;
     let mut entity = EntityBody {
@@ -40,9 +41,13 @@ pub fn decode_entity(body: &[u8]) -> Result<EntityBody, JsonError> {
         row_key: decoder.row_key.take().flatten(),
         properties: Vec::with_capacity(decoder.members.len()),
     };
-    for member in decoder.members {
-        if let Some(value) = member.value()? {
-            entity.properties.push((member.name.into_owned(), value));
+    for Member { name, annotation, raw, offset } in decoder.members {
+        match raw.map_or(Ok(None), |raw| raw.value(annotation)) {
+            Ok(value) => entity.properties.extend(value.map(|value| (name, value))),
+            Err(source) => {
+                let kind = JsonErrorKind::Value { name: name.into_owned(), source };
+                return Err(JsonError { offset, kind });
+            }
         }
     }
     Ok(entity)
@@ -86,33 +91,27 @@ struct Member<'a> {
     offset: usize,
 }
 
-impl Member<'_> {
-    /// The property's value; none if it is null or only its annotation was there.
-    fn value(&self) -> Result<Option<Value>, JsonError> {
-        let result = match (&self.raw, self.annotation) {
-            (None | Some(Raw::Null), _) => return Ok(None),
-            (Some(Raw::String(text)), None) => Ok(Value::String(text.clone().into_owned())),
-            (Some(Raw::String(text)), Some(value_type)) => {
-                edm::parse(value_type, Cow::Borrowed(text))
+impl<'a> Raw<'a> {
+    /// The value of a property with this annotation; none if it is null.
+    fn value(self, annotation: Option<ValueType>) -> Result<Option<BodyValue<'a>>, ValueError> {
+        let value = match (self, annotation) {
+            (Self::Null, _) => return Ok(None),
+            (Self::String(Cow::Borrowed(text)), None | Some(ValueType::String)) => {
+                return Ok(Some(BodyValue::Text(text)));
             }
-            (Some(Raw::Boolean(value)), None | Some(ValueType::Boolean)) => {
-                Ok(Value::Boolean(*value))
-            }
-            (Some(Raw::Number(text)), None) => plain_number(text),
+            (Self::String(text), None) => Value::String(text.into_owned()),
+            (Self::String(text), Some(value_type)) => edm::parse(value_type, text)?,
+            (Self::Boolean(value), None | Some(ValueType::Boolean)) => Value::Boolean(value),
+            (Self::Number(text), None) => plain_number(text)?,
             (
-                Some(Raw::Number(text)),
+                Self::Number(text),
                 Some(value_type @ (ValueType::Int32 | ValueType::Int64 | ValueType::Double)),
-            ) => edm::parse(value_type, Cow::Borrowed(text)),
-            (Some(raw), Some(value_type)) => Err(ValueError::form(value_type, raw.shown())),
+            ) => edm::parse(value_type, Cow::Borrowed(text))?,
+            (raw, Some(value_type)) => return Err(ValueError::form(value_type, raw.shown())),
         };
-        result.map(Some).map_err(|source| {
-            let kind = JsonErrorKind::Value { name: self.name.clone().into_owned(), source };
-            JsonError { offset: self.offset, kind }
-        })
+        Ok(Some(BodyValue::Value(value)))
     }
-}
 
-impl Raw<'_> {
     fn shown(&self) -> &str {
         match self {
             Self::String(text) => text,
@@ -137,8 +136,8 @@ fn plain_number(text: &str) -> Result<Value, ValueError> {
 struct Decoder<'a> {
     lexer: Lexer<'a>,
     /// None before the member came, none inside if it is null.
-    partition_key: Option<Option<String>>,
-    row_key: Option<Option<String>>,
+    partition_key: Option<Option<Cow<'a, str>>>,
+    row_key: Option<Option<Cow<'a, str>>>,
     members: Vec<Member<'a>>,
     /// A set of hashes of the members' names: one that is not in it is new.
     seen: [u64; SEEN_WORDS],
@@ -204,7 +203,7 @@ impl<'a> Decoder<'a> {
 
     fn key(&mut self, name: &'static str, at: usize, value: &Token<'a>) -> Result<(), JsonError> {
         let key = match value {
-            Token::String(text) => Some(text.clone().into_owned()),
+            Token::String(text) => Some(text.clone()),
             Token::Null => None,
             _ => return Err(self.lexer.wrong(JsonErrorKind::NotText { name })),
         };
