@@ -102,13 +102,17 @@ impl<'a> EntityPrinter<'a> {
     fn push_members(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
         let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
         let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
-        self.push_own_metadata(out, entity, timestamp);
         match self.select.names() {
             None => {
-                self.push_all_system(out, entity, timestamp);
+                self.push_before_row_key(out, entity, timestamp);
+                push_string(out, entity.row_key());
+                self.push_after_row_key(out, timestamp);
                 entity.each(|name, value| self.push_property(out, name, value))?;
             }
-            Some(names) => self.push_selected(out, names, entity, timestamp)?,
+            Some(names) => {
+                self.push_own_metadata(out, entity, timestamp);
+                self.push_selected(out, names, entity, timestamp)?;
+            }
         }
         close(out);
         Ok(())
@@ -122,23 +126,32 @@ impl<'a> EntityPrinter<'a> {
         }
     }
 
-    fn push_all_system(&self, out: &mut Vec<u8>, entity: &impl EntitySource, timestamp: &str) {
+    /// What of an entity comes before its RowKey, without the opening brace.
+    pub(super) fn push_before_row_key(
+        &self,
+        out: &mut Vec<u8>,
+        entity: &impl EntitySource,
+        timestamp: &str,
+    ) {
+        self.push_own_metadata(out, entity, timestamp);
         push_key(out, b"\"PartitionKey\":", entity.partition_key());
-        push_key(out, b"\"RowKey\":", entity.row_key());
-        self.push_timestamp(out, timestamp);
+        out.extend_from_slice(b"\"RowKey\":");
     }
 
-    /// What of an entity comes before its properties, without the opening brace.
-    pub(super) fn push_before_properties(&self, out: &mut Vec<u8>, entity: &impl EntitySource) {
-        let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
-        let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
-        self.push_own_metadata(out, entity, timestamp);
-        self.push_all_system(out, entity, timestamp);
+    /// What of an entity stands between its RowKey and its properties.
+    pub(super) fn push_after_row_key(&self, out: &mut Vec<u8>, timestamp: &str) {
+        out.push(b',');
+        self.push_timestamp(out, timestamp);
     }
 
     /// Whether all properties are printed.
     pub(super) fn prints_all(&self) -> bool {
         self.select.names().is_none()
+    }
+
+    /// Whether an entity's own metadata say nothing of its RowKey.
+    pub(super) fn omits_addresses(&self) -> bool {
+        self.metadata != Metadata::Full
     }
 
     /// What of a property comes before its value.

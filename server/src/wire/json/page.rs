@@ -2,18 +2,31 @@
 //!
 //! What stands before each value (the name, escaped, and the type that is stated) is made for the
 //! first entity and kept as long as names stay the same; where a value has another type it is made
-//! anew. A page prints as entities one by one would.
+//! anew. What stands around the RowKey is kept as long as partition and version stay the same. A page
+//! prints as entities one by one would.
 
-use tablestone::{EntityRef, RowError, Shape, ValueRef, ValueType};
+use tablestone::{DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, Version};
 
 use super::encode::{EntityPrinter, close, push_value};
+use super::escape::push_string;
 
 /// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
 /// [`EntityPrinter::end_page`].
 #[derive(Debug)]
 pub struct PagePrinter<'a> {
     printer: EntityPrinter<'a>,
+    around: Around,
     known: Option<Known>,
+}
+
+/// What stands around the RowKeys of entities that were written together.
+#[derive(Debug)]
+struct Around {
+    version: Version,
+    partition_key: String,
+    before: Vec<u8>,
+    /// Empty before the first entity.
+    after: Vec<u8>,
 }
 
 /// What stands before the values of entities of one shape.
@@ -37,7 +50,13 @@ impl<'a> PagePrinter<'a> {
     /// Prints entities as `printer` does.
     #[must_use]
     pub const fn new(printer: EntityPrinter<'a>) -> Self {
-        Self { printer, known: None }
+        let around = Around {
+            version: Version::ZERO,
+            partition_key: String::new(),
+            before: Vec::new(),
+            after: Vec::new(),
+        };
+        Self { printer, around, known: None }
     }
 
     /// Adds an entity.
@@ -55,8 +74,13 @@ impl<'a> PagePrinter<'a> {
     }
 
     fn push_members(&mut self, out: &mut Vec<u8>, entity: &EntityRef<'_>) -> Result<(), RowError> {
-        let Self { printer, known } = self;
-        printer.push_before_properties(out, entity);
+        let Self { printer, around, known } = self;
+        if !around.is_for(printer, entity) {
+            around.make(printer, entity);
+        }
+        out.extend_from_slice(&around.before);
+        push_string(out, entity.row_key());
+        out.extend_from_slice(&around.after);
         let known = match known {
             Some(known) if entity.has_shape(&known.shape) => known,
             outdated => outdated.insert(Known::of(printer, entity)?),
@@ -75,6 +99,27 @@ impl<'a> PagePrinter<'a> {
         }
         close(out);
         Ok(())
+    }
+}
+
+impl Around {
+    fn is_for(&self, printer: &EntityPrinter<'_>, entity: &EntityRef<'_>) -> bool {
+        self.version == entity.version()
+            && !self.after.is_empty()
+            && self.partition_key == entity.partition_key()
+            && printer.omits_addresses()
+    }
+
+    fn make(&mut self, printer: &EntityPrinter<'_>, entity: &EntityRef<'_>) {
+        let mut buffer = [0; DateTime::MAX_TEXT_LENGTH];
+        let timestamp = DateTime::from(entity.version()).encode(&mut buffer);
+        self.version = entity.version();
+        self.partition_key.clear();
+        self.partition_key.push_str(entity.partition_key());
+        self.before.clear();
+        printer.push_before_row_key(&mut self.before, entity, timestamp);
+        self.after.clear();
+        printer.push_after_row_key(&mut self.after, timestamp);
     }
 }
 
@@ -118,7 +163,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(directory.path(), Options::default()).unwrap();
         let table = database.create_table("t").wait().unwrap().entities();
-        table.import(entities.iter().cloned()).unwrap();
+        // Two at a time have a version.
+        for pair in entities.chunks(2) {
+            table.import(pair.iter().cloned()).unwrap();
+        }
         let page = table.query().page().unwrap();
         let context = Context { base: "http://h/a", account: "a", table: "t" };
         let printer = EntityPrinter::new(context, metadata, select);
@@ -137,7 +185,7 @@ mod tests {
     /// names, no properties.
     #[test]
     fn r_s04_a_page_prints_as_its_entities_do() {
-        let entity = |row: &str| Entity::new("p", row);
+        let entity = |row: &str| Entity::new(if row < "4" { "p\"" } else { "q" }, row);
         let entities = [
             entity("1").with("N", 1i64).with("D", 1.0).with("B", true),
             entity("2").with("N", 2i64).with("D", f64::NAN).with("B", false),
