@@ -188,10 +188,20 @@ impl<'a> KeyReader<'a> {
 /// Appends the address of an entity within its account: `t(PartitionKey='p',RowKey='r')`, with
 /// keys percent-encoded.
 pub fn push_entity_address(address: &mut String, table: &str, partition_key: &str, row_key: &str) {
+    push_partition_address(address, table, partition_key);
+    push_row_address(address, row_key);
+}
+
+/// What the addresses of a partition's entities begin with.
+pub(crate) fn push_partition_address(address: &mut String, table: &str, partition_key: &str) {
     address.push_str(table);
     address.push_str("(PartitionKey='");
     push_key(address, partition_key);
     address.push_str("',RowKey='");
+}
+
+/// What follows [`push_partition_address`].
+pub(crate) fn push_row_address(address: &mut String, row_key: &str) {
     push_key(address, row_key);
     address.push_str("')");
 }

@@ -61,6 +61,10 @@ fn malformed(encoded: &str) -> ServiceError {
 
 /// Appends a key as it stands between the quotes of an address.
 pub(super) fn push_key(address: &mut String, key: &str) {
+    // Most keys are plain.
+    if key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) {
+        return address.push_str(key);
+    }
     for (index, part) in key.split('\'').enumerate() {
         if index > 0 {
             address.push_str("%27%27");

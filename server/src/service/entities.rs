@@ -50,6 +50,7 @@ pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, Servic
     let table = call.table(table)?;
     let version = write.run(&table).await?;
     let mut answer = Answer::empty(StatusCode::NO_CONTENT);
-    write.answer(&mut Done::new(call, &table, version), echo, &mut answer)?;
+    let mut done = Done::new(call, &table, write.partition_key(), version);
+    write.answer(&mut done, echo, &mut answer)?;
     Ok(answer)
 }

@@ -19,7 +19,8 @@ fn check_key(what: &str, key: &str) -> Result<(), ServiceError> {
     if key.len() > KEY_UNITS && key.encode_utf16().count() > KEY_UNITS {
         return Err(ErrorCode::PropertyValueTooLarge.error());
     }
-    if key.chars().any(is_forbidden) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    if !key.bytes().all(plain) && key.chars().any(is_forbidden) {
         return Err(ErrorCode::OutOfRangeInput
             .because(format_args!("The '{what}' parameter of value '{key}' is out of range.")));
     }

@@ -20,7 +20,7 @@ use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{
-    Preference, Verb, host, if_match, names, request_format, response_format, text,
+    BodyFormat, Preference, Verb, host, if_match, names, request_format, response_format, text,
 };
 use crate::wire::batch::{
     self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, SubRequest,
@@ -183,7 +183,8 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<BatchWri
         let (error, index) = failure::of_engine(&error);
         Failed { error, index: index.unwrap_or_default() }
     })?;
-    let mut done = Done::new(call, &table, version);
+    let partition_key = operations.first().map_or("", |first| first.write.partition_key());
+    let mut done = Done::new(call, &table, partition_key, version);
     let mut writer = writer();
     let before = writer.len();
     for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
@@ -227,6 +228,9 @@ struct Known<'r> {
     /// The headers as they were sent, and those that mean something.
     sent: Headers<'r>,
     headers: HeaderMap,
+    /// What they said of a body and of the answer, if that was asked and could be understood.
+    format: Option<BodyFormat>,
+    echo: Option<Echo>,
     target: &'r str,
     resource: Resource,
 }
@@ -237,7 +241,8 @@ impl<'r> Known<'r> {
         let sent = Headers::default();
         let headers = headers(call, &sent);
         // A target is never empty.
-        Self { sent, headers, target: "", resource: Resource::Service }
+        let (target, resource) = ("", Resource::Service);
+        Self { sent, headers, format: None, echo: None, target, resource }
     }
 
     /// Reads an operation, and the name of its table.
@@ -249,19 +254,25 @@ impl<'r> Known<'r> {
         if !Arc::ptr_eq(&self.sent, &request.headers) {
             self.headers = headers(call, &request.headers);
             self.sent = Arc::clone(&request.headers);
+            (self.format, self.echo) = (None, None);
         }
         let verb = verb(request, &self.headers)?;
         if self.target != request.target {
             self.resource = locate(call, request)?.0.resource;
             self.target = request.target;
         }
-        let Self { headers, resource, .. } = self;
+        let Self { headers, format, echo, resource, .. } = self;
         let if_match = if_match(headers)?;
-        let body = || Write::body(request_format(headers, call.version)?, request.body);
+        let body = || {
+            let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
+            Write::body(*format.insert(known), request.body)
+        };
         let (table, write) = Write::parse(verb, resource, if_match, body)?;
-        let echo = match verb {
-            Verb::Post => {
-                Echo::new(Preference::of(headers), || response_format(None, headers, call.version))?
+        let echo = match (verb, *echo) {
+            (Verb::Post, Some(known)) => known,
+            (Verb::Post, None) => {
+                let format = || response_format(None, headers, call.version);
+                *echo.insert(Echo::new(Preference::of(headers), format)?)
             }
             _ => Echo::none(),
         };

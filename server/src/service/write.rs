@@ -9,7 +9,7 @@ use super::answer::{Answer, Shape, content_type};
 use super::call::Call;
 use super::catalog::TableState;
 use super::{failure, keys};
-use crate::address::{Resource, push_entity_address};
+use crate::address::{Resource, push_partition_address, push_row_address};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, Verb, names};
@@ -171,7 +171,7 @@ impl<'r> Write<'r> {
                 answer.header(&header::CONTENT_TYPE, content_type(format, Shape::Single));
             }
         }
-        let (location, etag) = done.location_and_etag(&self.partition_key, &self.row_key);
+        let (location, etag) = done.location_and_etag(&self.row_key);
         if let (None, Some(location)) = (echo.format, location) {
             answer.header(&names::DATA_SERVICE_ID, location);
         }
@@ -210,34 +210,44 @@ impl Say for Answer {
     }
 }
 
-/// What the answers to writes that were done together have in common.
+/// What the answers to writes that were done together, in one partition, have in common.
 pub(super) struct Done<'a> {
     table: &'a TableState,
     account: &'a str,
     base: String,
     version: Version,
     etag: String,
-    /// Where the entity is that is answered for.
-    location: String,
+    /// Where the entity is that is answered for, if a header can say it; all have the beginning.
+    location: Option<String>,
+    beginning: usize,
 }
 
 impl<'a> Done<'a> {
-    pub(super) fn new(call: &Call<'a>, table: &'a TableState, version: Version) -> Self {
+    pub(super) fn new(
+        call: &Call<'a>,
+        table: &'a TableState,
+        partition_key: &str,
+        version: Version,
+    ) -> Self {
         let (base, etag) = (call.base(), ETag(version).to_string());
-        let location = String::with_capacity(base.len() + LOCATION_BYTES);
-        Self { table, account: call.account.name(), base, version, etag, location }
+        let mut location = String::with_capacity(base.len() + LOCATION_BYTES);
+        location.push_str(&base);
+        location.push('/');
+        push_partition_address(&mut location, &table.name, partition_key);
+        let beginning = location.len();
+        // All but the host is percent-encoded or has letters and digits only.
+        let sayable = location.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let (location, account) = (sayable.then_some(location), call.account.name());
+        Self { table, account, base, version, etag, location, beginning }
     }
 
     /// Where an entity is, if a header can say it, and its ETag.
-    fn location_and_etag(&mut self, partition_key: &str, row_key: &str) -> (Option<&str>, &str) {
-        let Self { table, base, etag, location, .. } = self;
-        location.clear();
-        location.push_str(base);
-        location.push('/');
-        push_entity_address(location, &table.name, partition_key, row_key);
-        // All but the host is percent-encoded or has letters and digits only.
-        let sayable = base.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        (sayable.then_some(&**location), etag)
+    fn location_and_etag(&mut self, row_key: &str) -> (Option<&str>, &str) {
+        if let Some(location) = &mut self.location {
+            location.truncate(self.beginning);
+            push_row_address(location, row_key);
+        }
+        (self.location.as_deref(), &self.etag)
     }
 
     /// An entity as it was stored.

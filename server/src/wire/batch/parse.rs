@@ -117,11 +117,14 @@ struct Parser<'a, 'b> {
     max_operations: usize,
 }
 
-/// Headers with the text that they were read from, which means the same wherever it comes again.
+/// Headers with the text that they were read from, which means the same wherever it comes again; and the
+/// request line before them, likewise.
 #[derive(Default)]
 struct Known<'a> {
     text: &'a [u8],
     headers: Headers<'a>,
+    line: &'a [u8],
+    request: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Parser<'a, '_> {
@@ -196,7 +199,10 @@ impl<'a> Parser<'a, '_> {
     ) -> Result<SubRequest<'a>, BatchError> {
         let offset = self.skip_blank().unwrap_or(self.at);
         let line = self.line();
-        let Some((method, target)) = request_line(line) else {
+        if known.request.is_none() || known.line != line {
+            (known.line, known.request) = (line, request_line(line));
+        }
+        let Some((method, target)) = known.request else {
             return Err(error(offset, BatchErrorKind::RequestLine { found: shown(line) }));
         };
         let headers = self.known_headers(known)?;
@@ -248,7 +254,7 @@ impl<'a> Parser<'a, '_> {
         let text = self.body.get(began..self.at).unwrap_or_default();
         // Without the blank line, what follows would tell whether they end there.
         let ended = text.ends_with(b"\n\r\n") || text.ends_with(b"\n\n");
-        *known = Known { text: if ended { text } else { b"" }, headers: Arc::clone(&headers) };
+        (known.text, known.headers) = (if ended { text } else { b"" }, Arc::clone(&headers));
         Ok(headers)
     }
 
@@ -352,8 +358,11 @@ fn error(offset: usize, kind: BatchErrorKind) -> BatchError {
 }
 
 fn is_http(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/http")
+    // Mostly nothing follows it.
+    content_type == "application/http" || {
+        let kind = content_type.split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("application/http")
+    }
 }
 
 fn content_id<'a>(headers: &Headers<'a>) -> Option<Cow<'a, str>> {

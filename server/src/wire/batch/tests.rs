@@ -132,6 +132,42 @@ fn refusals() {
     assert_eq!(error, format!("byte {at} of the batch: expected a header, found \"Accept */*\""));
 }
 
+/// Headers that are those before are shared; those that only begin like them are read for themselves.
+#[test]
+fn headers_that_come_again() {
+    let part = |headers: &str, body: &str| {
+        format!("--changeset_c\nContent-Type: application/http\n{headers}{body}\n")
+    };
+    let request = |of_part: &str, line: &str, headers: &str| {
+        part(&format!("{of_part}\n{line} HTTP/1.1\n{headers}"), "\n{}")
+    };
+    let parts = [
+        request("", "PUT http://h/t", "A: 1\n"),
+        request("", "PUT http://h/t", "A: 1\n"),
+        request("", "PUT http://h/u", "A: 1\nB: 2\n"),
+        request("Content-ID: x\n", "PUT http://h/t", "A: 1\n"),
+        request("", "DELETE http://h/t", "A: 1\n b\n"),
+        // A delimiter ends headers too, after which others may go on.
+        part("\nPUT http://h/t HTTP/1.1\nA: 1", ""),
+        part("\nPUT http://h/t HTTP/1.1\nA: 1\nB: 2\n", "\n{}"),
+    ];
+    let body = one("{}").replacen("--changeset_c\r\n", &(parts.concat() + "--changeset_c\n"), 1);
+    let requests = change_set(&body);
+    let headers: Vec<String> = requests
+        .iter()
+        .map(|it| it.headers.iter().map(|(name, value)| format!("{name}={value};")).collect())
+        .collect();
+    let expected =
+        ["A=1;", "A=1;", "A=1;B=2;", "A=1;", "A=1 b;", "A=1;", "A=1;B=2;", "Accept=*/*;"];
+    assert_eq!(headers, expected);
+    assert!(std::sync::Arc::ptr_eq(&requests[0].headers, &requests[1].headers));
+    let targets: Vec<_> = requests.iter().take(5).map(|it| (it.method, it.target)).collect();
+    let (t, u) = (("PUT", "http://h/t"), ("PUT", "http://h/u"));
+    assert_eq!(targets, [t, t, u, t, ("DELETE", "http://h/t")]);
+    let ids: Vec<_> = requests.iter().map(|it| it.content_id.as_deref()).collect();
+    assert_eq!(ids, [None, None, None, Some("x"), None, None, None, None]);
+}
+
 /// One change set, or one query, and nothing beside it (protocol 8).
 #[test]
 fn a_second_part() {
