@@ -70,7 +70,7 @@ mod tests {
 
     const SYNC: Duration = Duration::from_micros(100);
 
-    /// How often the queue was looked at before the group went, if it grows by one each `rate` µs.
+    /// How long the group waited, if the queue grows by one each `rate` µs; each look takes one.
     fn waited(gather: &mut Gather, queued: usize, rate: Option<u64>) -> Duration {
         let clock = Cell::new(0);
         let now = || Duration::from_micros(clock.replace(clock.get() + 1));
