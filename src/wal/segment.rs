@@ -42,6 +42,8 @@ const ZEROS_PIECE_BYTES: usize = 4 << 10;
 static ZEROS: [u8; ZEROS_PIECE_BYTES] = [0; ZEROS_PIECE_BYTES];
 /// Zeros a segment starts with that is needed at once; the writer goes on from there.
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
+/// How far the first segment that is prepared is written with zeros.
+const PREPARED_BYTES: u64 = 4 << 20;
 /// Zeros of a segment that is prepared are synced in steps of this. The writer may have to wait for
 /// one; a sync of commits meanwhile takes its share of each, so that fewer are better for them.
 const ZEROS_STEP_BYTES: u64 = 4 << 20;
@@ -184,15 +186,6 @@ pub(super) struct OpenSegment {
     pub(super) prewritten: u64,
 }
 
-/// Zeros that a segment is made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Zeros {
-    /// As many as need little time.
-    Some,
-    /// So many that the segment does not grow any more.
-    All,
-}
-
 /// The segment files of a log. Shared by the writer, which takes the next one when one is full,
 /// and by background jobs, which prepare that and let go of old ones.
 #[derive(Debug)]
@@ -212,6 +205,9 @@ struct Next {
     /// The id of the next segment that is made.
     id: SegmentId,
     prepared: Option<OpenSegment>,
+    /// How far the next one that is prepared is written with zeros. Twice as far each time, so that
+    /// a log takes space in proportion to what it has held.
+    zeros_to: u64,
 }
 
 #[derive(Debug)]
@@ -250,7 +246,7 @@ impl Segments {
             dir: dir.to_owned(),
             segment_bytes,
             is_awaited: AtomicBool::new(false),
-            next: Mutex::new(Next { id, prepared: None }),
+            next: Mutex::new(Next { id, prepared: None, zeros_to: PREPARED_BYTES }),
             files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
         })
     }
@@ -259,12 +255,15 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// Makes the next segment ready, unless it is, with all its zeros. For a background job: the
-    /// writer does it itself when it comes to the end of a segment first.
+    /// Makes the next segment ready, unless it is, with zeros for as long as it is likely to be
+    /// in use. For a background job: the writer does it itself, with few zeros, when it comes to
+    /// the end of a segment first.
     pub(crate) fn prepare(&self) -> Result<()> {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
-            next.prepared = Some(self.make(&mut next.id, Zeros::All)?);
+            let zeros_to = next.zeros_to.min(self.segment_bytes + TERMINATOR.len() as u64);
+            next.prepared = Some(self.make(&mut next.id, zeros_to)?);
+            next.zeros_to = zeros_to.saturating_mul(2);
         }
         Ok(())
     }
@@ -286,7 +285,7 @@ impl Segments {
         self.is_awaited.store(false, Ordering::Relaxed);
         match next.prepared.take() {
             Some(segment) => Ok(segment),
-            None => self.make(&mut next.id, Zeros::Some),
+            None => self.make(&mut next.id, 0),
         }
     }
 
@@ -330,11 +329,12 @@ impl Segments {
         Ok(())
     }
 
-    fn make(&self, id: &mut SegmentId, zeros: Zeros) -> Result<OpenSegment> {
+    /// Makes a segment with zeros up to there, and some in any case.
+    fn make(&self, id: &mut SegmentId, zeros_to: u64) -> Result<OpenSegment> {
         let after = self.files.lock().last;
         let header = Header::new(*id, after);
         let new = id.named(&self.dir, NEW_EXTENSION);
-        let (file, mut prewritten) = match self.recycle(&new)? {
+        let (file, prewritten) = match self.recycle(&new)? {
             Some((file, len)) => {
                 self.write_start(&*file, &header, TERMINATOR.len(), &new)?;
                 (file, len)
@@ -347,9 +347,7 @@ impl Segments {
                 (file, (HEADER_BYTES + zeros) as u64)
             }
         };
-        if zeros == Zeros::All {
-            prewritten = self.write_all_zeros(&*file, prewritten, &new)?;
-        }
+        let prewritten = self.write_zeros_ahead(&*file, prewritten, zeros_to, &new)?;
         let path = id.path(&self.dir);
         self.disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
@@ -372,10 +370,15 @@ impl Segments {
         file.sync().map_err(|e| Error::io("sync", path, e))
     }
 
-    /// Writes and syncs zeros up to the end of the segment, if there is room for them and nobody
-    /// waits; says up to where the file is written then.
-    fn write_all_zeros(&self, file: &dyn DiskFile, from: u64, path: &Path) -> Result<u64> {
-        let end = self.segment_bytes + TERMINATOR.len() as u64;
+    /// Writes and syncs zeros, if there is room for them and nobody waits; says up to where the file
+    /// is written then.
+    fn write_zeros_ahead(
+        &self,
+        file: &dyn DiskFile,
+        from: u64,
+        end: u64,
+        path: &Path,
+    ) -> Result<u64> {
         let mut at = from;
         while at < end && !self.is_awaited.load(Ordering::Relaxed) {
             let to = end.min(at + ZEROS_STEP_BYTES);

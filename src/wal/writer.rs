@@ -34,8 +34,8 @@ use crate::version::Version;
 
 /// A group is written in pieces of about this, so that the buffer it is gathered in stays small.
 const PIECE_BYTES: usize = 1 << 20;
-/// A segment that has to grow and has so many bytes is given up for one that is prepared whole: zeros
-/// that the writer writes itself are time that commits wait for.
+/// A segment that would have to grow and has so many bytes is given up for one that was prepared with
+/// more zeros: those that the writer writes itself are time that commits wait for.
 const GIVE_UP_BYTES: u64 = 1 << 20;
 /// Each chunk of zeros that the writer writes is twice the one before, up to this: an idle log does not
 /// hold much space.
@@ -99,9 +99,10 @@ impl Writer {
 
     /// Whether a background job should call [`Segments::prepare`] now.
     pub(crate) fn wants_next_segment(&self) -> bool {
-        let segment_bytes = self.segments.segment_bytes();
-        let grows = self.active.prewritten < segment_bytes && self.end > GIVE_UP_BYTES;
-        (grows || self.end > segment_bytes / 2) && !self.segments.is_prepared()
+        let usable = self.active.prewritten.min(self.segments.segment_bytes());
+        let is_whole = usable == self.segments.segment_bytes();
+        let enough = if is_whole { usable / 2 } else { GIVE_UP_BYTES.max(usable / 2) };
+        self.end > enough && !self.segments.is_prepared()
     }
 
     /// Appends a group of records with ascending versions, in one write unless it is large or
