@@ -1,6 +1,11 @@
 //! Dropping a table of all entities: how long the call takes, when its space is back, and what
 //! readers and writers of another table notice.
 
+use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,11 +14,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use super::stage::{Measured, Stage, Worker};
 use crate::engine::{Engine, Tables};
-use crate::meter::{Meter, disk_bytes};
+use crate::meter::Meter;
 
 /// Rows that the other table has.
 const BESIDE: u64 = 1_000;
-/// Space is back when the files take less than one part in so many of what they took.
+/// Space is back when the files that there were take less than one part in so many of it.
 const LEFT: u64 = 4;
 /// Between operations on the other table: they are to notice, not to be a load.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -28,11 +33,40 @@ struct Slowest {
     after: u64,
 }
 
+/// Bytes of each file of a directory, by its inode. What is written meanwhile is in other files, or
+/// makes them longer.
+struct Files(HashMap<u64, u64>);
+
+impl Files {
+    fn of(dir: &Path) -> Result<Self> {
+        let mut files = HashMap::new();
+        for entry in fs::read_dir(dir)? {
+            match entry?.metadata() {
+                Ok(metadata) => _ = files.insert(metadata.ino(), metadata.blocks() * 512),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Self(files))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// What is still there later.
+    fn left(&self, later: &Self) -> u64 {
+        let left =
+            |(file, bytes): (&u64, &u64)| later.0.get(file).copied().unwrap_or(0).min(*bytes);
+        self.0.iter().map(left).sum()
+    }
+}
+
 pub(super) fn drop_table(stage: &Stage) -> Result<Measured> {
     let engine = stage.open()?;
     let tables = tables(&*engine)?;
     (0..BESIDE).try_for_each(|row| tables.put_beside(&row.to_be_bytes()))?;
-    let before = disk_bytes(&stage.plan.dir)?;
+    let before = Files::of(&stage.plan.dir)?;
     let (dropping, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let calm = Duration::from_secs_f64(stage.plan.seconds);
     let mut worker = Worker::new(stage, 0);
@@ -48,7 +82,7 @@ pub(super) fn drop_table(stage: &Stage) -> Result<Measured> {
         let reader = scope.spawn(move || use_beside(dropping, done, get));
         thread::sleep(calm);
         dropping.store(true, Ordering::Relaxed);
-        let outcome = drop_and_wait(stage, &*engine, &mut worker, before);
+        let outcome = drop_and_wait(stage, &*engine, &mut worker, &before);
         // What comes after the files are gone may still be felt.
         thread::sleep(calm);
         done.store(true, Ordering::Relaxed);
@@ -81,7 +115,7 @@ fn drop_and_wait(
     stage: &Stage,
     engine: &dyn Engine,
     worker: &mut Worker<'_>,
-    before: u64,
+    before: &Files,
 ) -> Result<Vec<(&'static str, f64)>> {
     let tables = tables(engine)?;
     let begun = Instant::now();
@@ -94,18 +128,19 @@ fn drop_and_wait(
     let settling = Instant::now();
     engine.settle()?;
     let left = await_space(stage, before, PATIENCE)?;
-    ensure!(left == 0, "{left} of {before} bytes are still there");
+    ensure!(left == 0, "{left} of {} bytes are still there", before.bytes());
     let settled = settling.elapsed().as_secs_f64() * 1e3;
     Ok(vec![("MB left after 5 s", unaided as f64 / 1e6), ("space back after settling ms", settled)])
 }
 
 /// Bytes that are left when the time is over; 0 as soon as they are few.
-fn await_space(stage: &Stage, before: u64, patience: Duration) -> Result<u64> {
+fn await_space(stage: &Stage, before: &Files, patience: Duration) -> Result<u64> {
     let begun = Instant::now();
     loop {
-        let left = disk_bytes(&stage.plan.dir)?;
-        if left < before / LEFT || begun.elapsed() > patience {
-            return Ok(if left < before / LEFT { 0 } else { left });
+        let left = before.left(&Files::of(&stage.plan.dir)?);
+        let is_back = left < before.bytes() / LEFT;
+        if is_back || begun.elapsed() > patience {
+            return Ok(if is_back { 0 } else { left });
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -134,4 +169,29 @@ fn use_beside(
         thread::sleep(PAUSE);
     }
     Ok(slowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_of_the_files_that_there_were() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on disk");
+        let write = |name: &str, kib: usize| {
+            let path = dir.path().join(name);
+            fs::write(&path, vec![7; kib << 10]).expect("a file");
+            fs::File::open(&path).and_then(|file| file.sync_all()).expect("a sync");
+        };
+        let files = || Files::of(dir.path()).expect("its files");
+        write("table", 400);
+        write("log", 40);
+        let before = files();
+        assert_eq!(before.left(&before), before.bytes());
+        write("log", 4_000);
+        write("other", 4_000);
+        assert_eq!(before.left(&files()), before.bytes());
+        fs::remove_file(dir.path().join("table")).expect("it is removed");
+        assert_eq!(before.left(&files()), before.bytes() - (400 << 10));
+    }
 }
