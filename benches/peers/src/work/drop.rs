@@ -18,13 +18,14 @@ use crate::meter::Meter;
 
 /// Rows that the other table has.
 const BESIDE: u64 = 1_000;
-/// Space is back when the files that there were take less than one part in so many of it.
-const LEFT: u64 = 4;
+/// Space is back when one part in so many of what the files took is free: logs, which stay, are as
+/// large as the tables where entities are few.
+const FREED: u64 = 3;
 /// Between operations on the other table: they are to notice, not to be a load.
 const PAUSE: Duration = Duration::from_micros(100);
 /// For the space to come back by itself.
 const UNAIDED: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The slowest operations on the other table, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -138,7 +139,7 @@ fn await_space(stage: &Stage, before: &Files, patience: Duration) -> Result<u64>
     let begun = Instant::now();
     loop {
         let left = before.left(&Files::of(&stage.plan.dir)?);
-        let is_back = left < before.bytes() / LEFT;
+        let is_back = left < before.bytes() - before.bytes() / FREED;
         if is_back || begun.elapsed() > patience {
             return Ok(if is_back { 0 } else { left });
         }
