@@ -232,13 +232,27 @@ impl Pipeline {
 
     /// Freezes the memtable, if it holds anything, and publishes all it holds.
     pub(crate) fn freeze(&self) -> Result<()> {
-        let last = self.sequencer.paused(|last| {
+        self.wait(self.freeze_active())
+    }
+
+    fn freeze_active(&self) -> Version {
+        self.sequencer.paused(|last| {
             if !self.tree.view().active.is_empty() {
                 self.tree.freeze(last, self.segments.first_needed(last));
             }
             last
-        });
-        self.wait(last)
+        })
+    }
+
+    /// As [`submit`](Self::submit), for a deletion of [low, high). If it leaves much in files of which
+    /// nothing is left to show, the memtable is frozen, because they go once it is flushed.
+    pub(crate) fn submit_deletion(&self, prepared: &Prepared, low: &[u8], high: &[u8]) -> Version {
+        let version = self.submit(prepared);
+        // What a flush writes is less than what it sets free.
+        if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
+            self.freeze_active();
+        }
+        version
     }
 
     pub(crate) fn poisoned(&self) -> Option<Arc<str>> {

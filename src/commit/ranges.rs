@@ -12,7 +12,7 @@ use super::pipeline::{Pipeline, Prepared};
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::read::{
-    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason, Take,
+    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, Span, StopReason, Take,
 };
 use crate::version::Version;
 
@@ -37,19 +37,19 @@ pub(crate) fn delete_rows(
     }
     let range = ScanRange::in_partition(partition_key, rows.clone());
     let mut payload = Payload::default();
-    match few_rows(pipeline, incarnation.id, &range) {
-        Err(error) => return Applied::failed(Version::ZERO, error),
-        Ok(Some(row_keys)) => {
+    let version = match (few_rows(pipeline, incarnation.id, &range), range.span(incarnation.id)) {
+        (Err(error), _) => return Applied::failed(Version::ZERO, error),
+        (Ok(None), Some(Span { low, high, .. })) => {
+            payload.delete_range(&low, &high);
+            pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
+        }
+        (Ok(row_keys), _) => {
+            let row_keys = row_keys.unwrap_or_default();
             payload.rows(&prefix, row_keys.len());
             row_keys.iter().for_each(|row_key| payload.delete(row_key));
+            pipeline.submit(&Prepared::new(payload))
         }
-        Ok(None) => {
-            if let Some(span) = range.span(incarnation.id) {
-                payload.delete_range(&span.low, &span.high);
-            }
-        }
-    }
-    let version = pipeline.submit(&Prepared::new(payload));
+    };
     Applied::done(version, version)
 }
 

@@ -13,7 +13,7 @@ use crate::cache::BlockCache;
 use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::wal::{self, ReplayedRecord, SegmentId};
 
 /// The file whose lock says that the directory is open.
@@ -150,7 +150,10 @@ fn open_locked(
         dir,
         replayed.next_segment_id,
         last,
-        sizing.segment_bytes,
+        wal::SegmentPlan {
+            bytes: sizing.segment_bytes,
+            zeros_ahead: options.durability == Durability::Sync,
+        },
         replayed.segments,
     )?;
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, last);

@@ -91,6 +91,13 @@ impl LevelState {
         self.levels.iter().map(|files| files.as_slice())
     }
 
+    /// Whether files that have no key outside of [low, high) have at least so many bytes.
+    pub(crate) fn has_whole_files(&self, low: &[u8], high: &[u8], bytes: u64) -> bool {
+        let whole = |file: &TableFile| *low <= *file.meta.smallest && *file.meta.largest < *high;
+        let found = self.files().filter(|(_, file)| whole(file)).map(|(_, file)| file.meta.bytes);
+        found.sum::<u64>() >= bytes
+    }
+
     /// All files with their levels.
     pub(crate) fn files(&self) -> impl Iterator<Item = (Level, &Arc<TableFile>)> {
         Level::all().flat_map(|level| self.level(level).iter().map(move |file| (level, file)))

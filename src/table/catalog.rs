@@ -101,13 +101,12 @@ impl Catalog {
         let mut payload = Payload::default();
         payload.rows(&key::encode_partition(TableId::CATALOG, b""), 1);
         payload.delete(name.as_bytes());
+        let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
         // Tables that come and go unused leave nothing behind.
         if !was_blank || !is_blank(pipeline, id).unwrap_or(false) {
-            let mut start = Vec::new();
-            key::push_table(&mut start, id);
-            payload.delete_range(&start, &key::prefix_end(&start));
+            payload.delete_range(&low, &high);
         }
-        let version = pipeline.submit(&Prepared::new(payload));
+        let version = pipeline.submit_deletion(&Prepared::new(payload), &low, &high);
         if let Some(open) = self.open.lock().remove(&id).and_then(|weak| weak.upgrade()) {
             open.drop_at(version);
         }

@@ -133,7 +133,8 @@ impl Database {
 
     /// Drops a table and all its entities in constant time; a table created with that name
     /// afterwards is empty. Handles on it return [`Error::TableNotFound`] from then on; snapshots
-    /// taken before still read it.
+    /// taken before still read it. Its space is given back in the background: within seconds, if it is
+    /// more than a memtable's, unless a snapshot still needs it.
     ///
     /// The outcome is the version of the drop, or [`Error::TableNotFound`].
     pub fn drop_table(&self, name: &str) -> Commit<Version> {

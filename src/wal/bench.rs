@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{RecordRef, SegmentId, Writer, payload_crc, replay};
+use super::{RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
 use crate::env::{Env, RealEnv};
 use crate::error::Result;
 use crate::options::Recovery;
 use crate::version::Version;
 
-const SEGMENT_BYTES: u64 = 64 << 20;
+const PLAN: SegmentPlan = SegmentPlan { bytes: 64 << 20, zeros_ahead: false };
 
 /// A log that is written to.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl BenchLog {
     pub fn create(dir: &Path) -> Result<Self> {
         let disk = RealEnv::new().disk();
         let first = SegmentId::FIRST;
-        let writer = Writer::create(disk, dir, first, Version::ZERO, SEGMENT_BYTES, Vec::new())?;
+        let writer = Writer::create(disk, dir, first, Version::ZERO, PLAN, Vec::new())?;
         Ok(Self { writer, last: 0 })
     }
 

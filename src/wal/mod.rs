@@ -25,7 +25,7 @@ mod writer;
 
 pub(crate) use record::payload_crc;
 pub(crate) use replay::{Replayed, ReplayedRecord, replay};
-pub(crate) use segment::{SegmentId, Segments, is_ours};
+pub(crate) use segment::{SegmentId, SegmentPlan, Segments, is_ours};
 pub(crate) use writer::{RecordRef, Writer};
 
 /// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,

@@ -186,13 +186,23 @@ pub(super) struct OpenSegment {
     pub(super) prewritten: u64,
 }
 
+/// How segments are to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentPlan {
+    /// At most this long, but for a single record that is longer.
+    pub(crate) bytes: u64,
+    /// Whether a background job writes zeros to the next one, and syncs them: where commits are
+    /// synced, that is time that they do not wait; where they are not, it is writing for nothing.
+    pub(crate) zeros_ahead: bool,
+}
+
 /// The segment files of a log. Shared by the writer, which takes the next one when one is full,
 /// and by background jobs, which prepare that and let go of old ones.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    segment_bytes: u64,
+    plan: SegmentPlan,
     /// The writer waits for the segment that is being prepared.
     is_awaited: AtomicBool,
     /// Held while a segment is prepared, so that the writer waits for it and makes no second one.
@@ -228,7 +238,7 @@ impl Segments {
         dir: &Path,
         id: SegmentId,
         last: Version,
-        segment_bytes: u64,
+        plan: SegmentPlan,
         older: Vec<SealedSegment>,
     ) -> Result<Self> {
         let mut spares = Vec::new();
@@ -244,15 +254,15 @@ impl Segments {
         Ok(Self {
             disk,
             dir: dir.to_owned(),
-            segment_bytes,
+            plan,
             is_awaited: AtomicBool::new(false),
             next: Mutex::new(Next { id, prepared: None, zeros_to: PREPARED_BYTES }),
             files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
         })
     }
 
-    pub(super) fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
+    pub(super) fn plan(&self) -> SegmentPlan {
+        self.plan
     }
 
     /// Makes the next segment ready, unless it is, with zeros for as long as it is likely to be
@@ -261,7 +271,8 @@ impl Segments {
     pub(crate) fn prepare(&self) -> Result<()> {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
-            let zeros_to = next.zeros_to.min(self.segment_bytes + TERMINATOR.len() as u64);
+            let whole = self.plan.bytes + TERMINATOR.len() as u64;
+            let zeros_to = if self.plan.zeros_ahead { next.zeros_to.min(whole) } else { 0 };
             next.prepared = Some(self.make(&mut next.id, zeros_to)?);
             next.zeros_to = zeros_to.saturating_mul(2);
         }
@@ -341,7 +352,7 @@ impl Segments {
             }
             None => {
                 let file = self.disk.create(&new).map_err(|e| Error::io("create", &new, e))?;
-                let most = usize::try_from(self.segment_bytes).unwrap_or(FIRST_ZEROS_BYTES);
+                let most = usize::try_from(self.plan.bytes).unwrap_or(FIRST_ZEROS_BYTES);
                 let zeros = most.min(FIRST_ZEROS_BYTES).max(TERMINATOR.len());
                 self.write_start(&*file, &header, zeros, &new)?;
                 (file, (HEADER_BYTES + zeros) as u64)
@@ -399,7 +410,7 @@ impl Segments {
         let file = self.disk.open(&spare).map_err(|e| Error::io("open", &spare, e))?;
         let len = file.len().map_err(|e| Error::io("read the length of", &spare, e))?;
         // A very large batch made it longer than segments are: give its space back.
-        if len > self.segment_bytes.saturating_mul(2) {
+        if len > self.plan.bytes.saturating_mul(2) {
             self.disk.remove(&spare).map_err(|e| Error::io("remove", &spare, e))?;
             return Ok(None);
         }

@@ -27,7 +27,9 @@ use super::record::{
     HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, push_record, record_bytes,
 };
 use super::replay::seal_header;
-use super::segment::{self, FIRST_ZEROS_BYTES, OpenSegment, SealedSegment, SegmentId, Segments};
+use super::segment::{
+    self, FIRST_ZEROS_BYTES, OpenSegment, SealedSegment, SegmentId, SegmentPlan, Segments,
+};
 use crate::env::Disk;
 use crate::error::{Error, Limit, Result};
 use crate::version::Version;
@@ -74,10 +76,10 @@ impl Writer {
         dir: &Path,
         id: SegmentId,
         last: Version,
-        segment_bytes: u64,
+        plan: SegmentPlan,
         older: Vec<SealedSegment>,
     ) -> Result<Self> {
-        let segments = Arc::new(Segments::new(disk, dir, id, last, segment_bytes, older)?);
+        let segments = Arc::new(Segments::new(disk, dir, id, last, plan, older)?);
         let active = segments.take_next()?;
         let start = segment::HEADER_BYTES as u64;
         Ok(Self {
@@ -99,9 +101,11 @@ impl Writer {
 
     /// Whether a background job should call [`Segments::prepare`] now.
     pub(crate) fn wants_next_segment(&self) -> bool {
-        let usable = self.active.prewritten.min(self.segments.segment_bytes());
-        let is_whole = usable == self.segments.segment_bytes();
-        let enough = if is_whole { usable / 2 } else { GIVE_UP_BYTES.max(usable / 2) };
+        let SegmentPlan { bytes, zeros_ahead } = self.segments.plan();
+        let enough = match self.active.prewritten {
+            prewritten if zeros_ahead && prewritten < bytes => GIVE_UP_BYTES.max(prewritten / 2),
+            _ => bytes / 2,
+        };
         self.end > enough && !self.segments.is_prepared()
     }
 
@@ -236,7 +240,7 @@ impl Writer {
     /// How many zeros to write ahead of that offset; not beyond the segment's end.
     fn next_zeros(&mut self, offset: u64) -> usize {
         self.zeros = (2 * self.zeros).min(MAX_ZEROS_BYTES);
-        let room = self.segments.segment_bytes().saturating_sub(offset);
+        let room = self.segments.plan().bytes.saturating_sub(offset);
         usize::try_from(room).unwrap_or(MAX_ZEROS_BYTES).min(self.zeros)
     }
 
@@ -245,9 +249,9 @@ impl Writer {
     fn rotate_if_full(&mut self, record: usize) -> Result<()> {
         let end = self.end + self.group.len() as u64;
         let needed = end + (record + HEADER_BYTES) as u64;
-        let full = needed > self.segments.segment_bytes()
-            || needed + TERMINATOR.len() as u64 > self.active.prewritten
-                && self.segments.has_prepared();
+        let SegmentPlan { bytes, zeros_ahead } = self.segments.plan();
+        let grows = needed + TERMINATOR.len() as u64 > self.active.prewritten;
+        let full = needed > bytes || zeros_ahead && grows && self.segments.has_prepared();
         if !full || end == segment::HEADER_BYTES as u64 {
             return Ok(());
         }

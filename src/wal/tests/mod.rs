@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+mod segments;
+
 use super::*;
 use crate::env::{CrashStyle, Env, Fault, Operation, SimEnv};
 use crate::error::{Corruption, Error, Result};
@@ -33,12 +35,12 @@ fn machine(seed: u64) -> SimEnv {
 
 fn create(env: &SimEnv) -> Writer {
     let (id, last) = (SegmentId::FIRST, Version::ZERO);
-    Writer::create(env.disk(), dir(), id, last, SEGMENT_BYTES, Vec::new()).unwrap()
+    Writer::create(env.disk(), dir(), id, last, plan(SEGMENT_BYTES), Vec::new()).unwrap()
 }
 
 fn go_on(env: &SimEnv, replayed: Replayed) -> Result<Writer> {
     let (id, last) = (replayed.next_segment_id, replayed.last_version);
-    Writer::create(env.disk(), dir(), id, last, SEGMENT_BYTES, replayed.segments)
+    Writer::create(env.disk(), dir(), id, last, plan(SEGMENT_BYTES), replayed.segments)
 }
 
 /// Records with versions from `first` on, and payloads of these lengths.
@@ -165,51 +167,8 @@ fn versions_out_of_order_are_refused_and_change_nothing() {
     assert_eq!(replay_all(&env).0, all);
 }
 
-/// A writer of segments that are too long for all their zeros to be written at once.
-fn create_long(env: &SimEnv) -> Writer {
-    let (id, last) = (SegmentId::FIRST, Version::ZERO);
-    Writer::create(env.disk(), dir(), id, last, 10 << 20, Vec::new()).unwrap()
-}
-
-fn segment_len(env: &SimEnv, id: u64) -> u64 {
-    env.read_file(&segment(id)).unwrap().len() as u64
-}
-
-#[test]
-fn a_segment_that_has_to_grow_gives_way_to_a_longer_one() {
-    let env = machine(1);
-    let mut writer = create_long(&env);
-    let all = records(1, &[100 << 10; 130]);
-    for record in &all {
-        append(&mut writer, std::slice::from_ref(record)).unwrap();
-        writer.sync().unwrap();
-        if writer.wants_next_segment() {
-            writer.segments().prepare().unwrap();
-        }
-    }
-    assert!(segment_len(&env, 1) < 3 << 20, "the first ended early");
-    assert_eq!(segment_len(&env, 2), 4 << 20, "the second never grows");
-    assert_eq!(segment_len(&env, 3), 8 << 20);
-    assert_eq!(segment_len(&env, 4), (10 << 20) + 16, "no segment is longer than it may be");
-    env.crash(CrashStyle::LoseUnsynced);
-    let (found, replayed) = replay_all(&env);
-    assert_eq!(found, all);
-    assert_eq!(replayed.torn, None);
-}
-
-#[test]
-fn a_segment_without_room_for_all_its_zeros_is_prepared_short() {
-    let env = machine(1);
-    let mut writer = create_long(&env);
-    let no_room = Fault::new(Operation::Write, "log-new", ErrorKind::StorageFull);
-    env.fail(Fault { after: 100, times: 1, ..no_room });
-    writer.segments().prepare().unwrap();
-    assert_eq!(segment_len(&env, 2), 64 + (256 << 10), "the zeros are given back");
-    let all = records(1, &[300 << 10; 30]);
-    append(&mut writer, &all).unwrap();
-    writer.sync().unwrap();
-    env.crash(CrashStyle::LoseUnsynced);
-    assert_eq!(replay_all(&env).0, all);
+fn plan(bytes: u64) -> SegmentPlan {
+    SegmentPlan { bytes, zeros_ahead: true }
 }
 
 #[test]
@@ -490,7 +449,8 @@ fn a_replay_that_crashes_can_be_repeated() {
 fn a_proof_is_found_where_two_windows_meet() {
     let env = machine(1);
     let (id, last) = (SegmentId::FIRST, Version::ZERO);
-    let mut writer = Writer::create(env.disk(), dir(), id, last, 8 << 20, Vec::new()).unwrap();
+    let mut writer =
+        Writer::create(env.disk(), dir(), id, last, plan(8 << 20), Vec::new()).unwrap();
     for (version, len) in [(1, scan::WINDOW_BYTES - 56), (3, 10)] {
         append(&mut writer, &records(version, &[len])).unwrap();
         writer.sync().unwrap();
