@@ -11,21 +11,23 @@ use tablestone_server::wire::{Context, Select, Written};
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(body) = decode_entity(data) else { return };
     let plain = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
-    if let Err(error) = serde_json::from_slice::<serde_json::Value>(plain) {
-        // That reader makes a value of every number, also of those that we pass over.
-        assert_eq!(error.to_string().split(" at ").next(), Some("number out of range"), "{error}");
-    }
+    check_json(plain);
     let entity = body.with_keys("p".to_owned(), "r".to_owned());
     if entity.validate().is_err() {
         return;
     }
     let text = print(&entity);
-    serde_json::from_slice::<serde_json::Value>(&text).expect("our JSON is JSON");
+    check_json(&text);
     let again = decode_entity(&text).expect("our JSON is taken").with_own_keys().expect("keys");
     // Debug compares NaN with itself.
     assert_eq!(format!("{entity:?}"), format!("{again:?}"));
     assert_eq!(print(&again), text);
 });
+
+/// By a reader that makes nothing of it: numbers may be out of any range, and names mean nothing.
+fn check_json(text: &[u8]) {
+    serde_json::from_slice::<&serde_json::value::RawValue>(text).expect("it is JSON");
+}
 
 fn print(entity: &Entity) -> Vec<u8> {
     let context = Context { base: "http://h/a", account: "a", table: "T" };
