@@ -102,6 +102,44 @@ pub(crate) fn encode(table: TableId, partition_key: &[u8], row_key: &[u8]) -> Ve
     out
 }
 
+/// Keys up to this length are encoded without an allocation.
+const SHORT_KEY: usize = 96;
+
+/// What `with` makes of the encoded key of one entity, which is gone then.
+#[inline]
+pub(crate) fn with_encoded<R>(
+    table: TableId,
+    partition_key: &[u8],
+    row_key: &[u8],
+    with: impl FnOnce(&[u8]) -> R,
+) -> R {
+    let mut short = [TERMINATOR; SHORT_KEY];
+    match encode_short(&mut short, table, partition_key, row_key) {
+        Some(key) => with(key),
+        None => with(&encode(table, partition_key, row_key)),
+    }
+}
+
+/// The encoded key in `out`, which is all terminators, if it fits and has nothing to escape.
+#[inline]
+fn encode_short<'a>(
+    out: &'a mut [u8; SHORT_KEY],
+    table: TableId,
+    partition_key: &[u8],
+    row_key: &[u8],
+) -> Option<&'a [u8]> {
+    let is_plain = |component| !has_byte_up_to(ESCAPE, component);
+    if table.0 >= SHORT_TABLE_ID || !is_plain(partition_key) || !is_plain(row_key) {
+        return None;
+    }
+    let (first, rest) = out.split_first_mut()?;
+    *first = table.0 as u8;
+    rest.get_mut(..partition_key.len())?.copy_from_slice(partition_key);
+    let rest = rest.get_mut(partition_key.len() + 1..)?;
+    rest.get_mut(..row_key.len())?.copy_from_slice(row_key);
+    out.get(..partition_key.len() + row_key.len() + 3)
+}
+
 /// The first encoded key after every key that starts with `prefix`, where `prefix` ends with a
 /// terminator or is an encoded table id (which never is all 0xFF).
 pub(crate) fn prefix_end(prefix: &[u8]) -> Vec<u8> {
@@ -155,11 +193,14 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
 fn has_byte_up_to(most: u8, bytes: &[u8]) -> bool {
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
     let beyond = u64::from_ne_bytes([most + 1; 8]);
-    let (words, rest) = bytes.as_chunks::<8>();
     // The lowest byte that is less, and has no high bit to begin with, has one after it borrowed.
-    let found = words.iter().map(|word| u64::from_le_bytes(*word));
-    let found = found.fold(0, |found, word| found | (word.wrapping_sub(beyond) & !word & HIGH));
-    found != 0 || rest.iter().any(|byte| *byte <= most)
+    let found = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        word.wrapping_sub(beyond) & !word & HIGH
+    };
+    // The last eight bytes may have been looked at in part.
+    let Some(last) = bytes.last_chunk() else { return bytes.iter().any(|byte| *byte <= most) };
+    bytes.as_chunks().0.iter().fold(found(last), |all, word| all | found(word)) != 0
 }
 
 /// A component without its escapes; `scratch` is where it is put if it has any.
@@ -240,6 +281,20 @@ mod tests {
             push_table(&mut prefix, TableId(t));
             prop_assert_eq!(unescaped(&partition[prefix.len()..partition.len() - 1]), pk);
             prop_assert_eq!(unescaped(&row[..row.len() - 1]), rk);
+        }
+
+        #[test]
+        fn a_key_is_the_same_without_an_allocation(
+            t in table(),
+            pk in prop_oneof![component(), proptest::collection::vec(2u8.., 0..100)],
+            rk in prop_oneof![component(), proptest::collection::vec(2u8.., 0..100)],
+        ) {
+            let expected = encode(TableId(t), &pk, &rk);
+            with_encoded(TableId(t), &pk, &rk, |key| assert_eq!(key, expected));
+            let is_short = t < SHORT_TABLE_ID && expected.len() == pk.len() + rk.len() + 3;
+            let mut out = [TERMINATOR; SHORT_KEY];
+            let short = encode_short(&mut out, TableId(t), &pk, &rk);
+            prop_assert_eq!(short.is_some(), is_short && expected.len() <= SHORT_KEY);
         }
 
         #[test]

@@ -1,4 +1,4 @@
-//! The block cache: decoded blocks and filters of table files, within a budget of bytes.
+//! The block cache: blocks of table files, uncompressed, within a budget of bytes.
 //!
 //! Invariant: what is cached was checked against its checksum, and never changes: a file is
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
@@ -10,7 +10,6 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
-use bloomfilter::Bloom;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
@@ -73,14 +72,7 @@ impl Hasher for Mixer {
     }
 }
 
-type Lifecycle = DefaultLifecycle<Slot, Cached>;
-
-/// What the cache holds: decoded, checked, shared.
-#[derive(Clone, Debug)]
-enum Cached {
-    Block(Arc<[u8]>),
-    Filter(Arc<Bloom<u64>>),
-}
+type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
 
 /// What a slot costs besides its content: the entry, its key and the reference count.
 const SLOT_BYTES: u64 = 96;
@@ -90,19 +82,15 @@ const TYPICAL_ITEM_BYTES: usize = 8 << 10;
 #[derive(Clone, Copy, Debug)]
 struct Bytes;
 
-impl Weighter<Slot, Cached> for Bytes {
-    fn weight(&self, _: &Slot, item: &Cached) -> u64 {
-        SLOT_BYTES
-            + match item {
-                Cached::Block(bytes) => bytes.len() as u64,
-                Cached::Filter(bloom) => bloom.len() / 8,
-            }
+impl Weighter<Slot, Arc<[u8]>> for Bytes {
+    fn weight(&self, _: &Slot, block: &Arc<[u8]>) -> u64 {
+        SLOT_BYTES + block.len() as u64
     }
 }
 
 /// A scan-resistant cache, sharded so that readers seldom meet.
 pub(crate) struct BlockCache {
-    items: Cache<Slot, Cached, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
+    items: Cache<Slot, Arc<[u8]>, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
 }
 
 /// How often the cache was asked, and for what it is holding.
@@ -130,25 +118,11 @@ impl BlockCache {
     }
 
     pub(crate) fn block(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
-        match self.items.get(&Slot { file, offset })? {
-            Cached::Block(bytes) => Some(bytes),
-            Cached::Filter(_) => None,
-        }
+        self.items.get(&Slot { file, offset })
     }
 
     pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
-        self.items.insert(Slot { file, offset }, Cached::Block(bytes));
-    }
-
-    pub(crate) fn filter(&self, file: FileId, offset: BlockOffset) -> Option<Arc<Bloom<u64>>> {
-        match self.items.get(&Slot { file, offset })? {
-            Cached::Filter(filter) => Some(filter),
-            Cached::Block(_) => None,
-        }
-    }
-
-    pub(crate) fn insert_filter(&self, file: FileId, offset: BlockOffset, bloom: Arc<Bloom<u64>>) {
-        self.items.insert(Slot { file, offset }, Cached::Filter(bloom));
+        self.items.insert(Slot { file, offset }, bytes);
     }
 
     pub(crate) fn stats(&self) -> CacheStats {
@@ -185,6 +159,5 @@ mod tests {
         cache.insert_block(FileId::new(99), BlockOffset(1), Arc::clone(&bytes));
         assert!(cache.block(FileId::new(99), BlockOffset(1)).is_some());
         assert!(cache.block(FileId::new(99), BlockOffset(2)).is_none());
-        assert!(cache.filter(FileId::new(99), BlockOffset(1)).is_none());
     }
 }

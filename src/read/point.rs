@@ -44,15 +44,24 @@ pub(crate) fn get_raw<R>(
     }
     // Handed to the first file that has the key; a file without it leaves it.
     let mut visit = Some(visit);
-    let mut levels = view.levels.levels();
-    let level_0 = levels.next().unwrap_or_default();
-    let deeper = levels.filter_map(|files| file_of(files, lookup.key));
-    for file in level_0.iter().filter(|file| spans(file, lookup.key)).chain(deeper) {
+    let mut ask = |file: &TableFile| {
         if file.meta.max_version < cover {
-            continue; // All it has of the key is covered.
+            return Ok(None); // All it has of the key is covered.
         }
-        let shown = file.reader.get(lookup, at, |found| visit.take().map(|visit| visit(found)))?;
-        if let Some(shown) = shown {
+        file.reader.get(lookup, at, |found| visit.take().map(|visit| visit(found)))
+    };
+    let mut levels = view.levels.levels();
+    for file in levels.next().unwrap_or_default() {
+        if spans(file, lookup.key)
+            && let Some(shown) = ask(file)?
+        {
+            return Ok(shown);
+        }
+    }
+    for files in levels {
+        if let Some(file) = file_of(files, lookup.key)
+            && let Some(shown) = ask(file)?
+        {
             return Ok(shown);
         }
     }
@@ -74,7 +83,11 @@ fn spans(file: &TableFile, key: &[u8]) -> bool {
 }
 
 /// The file of a level other than 0 that may hold the key.
+#[inline]
 pub(super) fn file_of<'a>(files: &'a [Arc<TableFile>], key: &[u8]) -> Option<&'a Arc<TableFile>> {
+    if files.is_empty() {
+        return None;
+    }
     let at = files.partition_point(|file| *file.meta.largest < *key);
-    files.get(at).filter(|file| spans(file, key))
+    files.get(at).filter(|file| *file.meta.smallest <= *key)
 }

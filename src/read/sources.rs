@@ -33,8 +33,10 @@ impl Tombstones {
 }
 
 /// The newest version of the tombstones that cover `key` at `at`.
+#[inline]
 pub(super) fn covering(view: &View, key: &[u8], at: Version) -> Version {
-    let mut newest = view.levels.range_tombstones.covering(key, at);
+    let in_state = &view.levels.range_tombstones;
+    let mut newest = if in_state.is_empty() { Version::ZERO } else { in_state.covering(key, at) };
     for memtable in std::iter::once(&view.active).chain(view.frozen.iter().map(|f| &f.memtable)) {
         if memtable.has_range_tombstones() {
             newest = newest.max(memtable.range_tombstones().covering(key, at));

@@ -3,9 +3,11 @@
 //! One Bloom filter for each about 4 KiB of bits, so that all probes of a lookup share a page; a
 //! hash's high bits choose the filter. Every distinct key is an item, and every partition (the
 //! encoded prefix of its keys). Each filter is sized for the items it got. It is stored as the
-//! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits.
+//! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits. It is
+//! asked where it lies, by the arithmetic of that crate.
 
 use bloomfilter::Bloom;
+use bloomfilter::reexports::siphasher::sip::SipHasher13;
 
 use super::index::BlockHandle;
 use crate::cache::BlockOffset;
@@ -17,8 +19,10 @@ const BITS_PER_ITEM: usize = 10;
 const FILTER_BYTES: usize = 4 << 10;
 /// Stored in every filter; fixed so that a file's bytes depend on its entries alone.
 const SEED: [u8; 32] = *b"tablestone filters: a fixed seed";
-/// Version, length, number of probes, seed.
-const HEADER_BYTES: usize = 45;
+/// The layout that the crate writes.
+const LAYOUT: u8 = 1;
+/// The modulus of the third probe and all after it.
+const LARGEST_PRIME: u64 = u64::MAX - 58;
 /// More probes than any size of filter asks for.
 const MAX_PROBES: u32 = 64;
 
@@ -72,19 +76,69 @@ fn encode_filter(hashes: &[u64]) -> Vec<u8> {
     bloom.into_bytes()
 }
 
-/// Reads one filter, checking all that the crate relies on.
-pub(super) fn decode_filter(payload: &[u8]) -> Result<Bloom<u64>, Damage> {
-    let mut decoder = Decoder::new(payload);
-    decoder.bytes(9, "a filter's header")?;
-    let at = decoder;
-    let probes = decoder.u32("a filter's number of probes")?;
-    if !(1..=MAX_PROBES).contains(&probes) {
-        return Err(at.damage("1 to 64 probes", probes.to_string()));
+/// A filter to ask, over its payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filter<'a> {
+    probes: u32,
+    keys: [u64; 4],
+    bits: &'a [u8],
+}
+
+impl<'a> Filter<'a> {
+    /// Checks all that the payload says of itself.
+    #[inline]
+    pub(super) fn parse(payload: &'a [u8]) -> Result<Self, Damage> {
+        Self::parse_parts(payload).ok_or_else(|| {
+            let found = "another layout, length or number";
+            Damage::new(0, "a Bloom filter with all its bits and 1 to 64 probes", found)
+        })
     }
-    if payload.len() <= HEADER_BYTES {
-        return Err(Damage::new(payload.len() as u64, "a filter's bits", "the end"));
+
+    #[inline]
+    fn parse_parts(payload: &'a [u8]) -> Option<Self> {
+        let (&layout, rest) = payload.split_first()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (probes, rest) = rest.split_first_chunk()?;
+        let (seed, bits) = rest.split_first_chunk::<32>()?;
+        let &[a, b, c, d] = seed.as_chunks().0 else { return None };
+        let probes = u32::from_le_bytes(*probes);
+        let is_whole = layout == LAYOUT
+            && u64::from_le_bytes(*len) == bits.len() as u64
+            && (1..=MAX_PROBES).contains(&probes)
+            && !bits.is_empty();
+        is_whole.then_some(Self { probes, keys: [a, b, c, d].map(u64::from_le_bytes), bits })
     }
-    Bloom::from_slice(payload).map_err(|reason| Damage::new(0, "a Bloom filter", reason))
+
+    /// `false`: the item with this hash is not in it.
+    #[inline]
+    pub(super) fn may_contain(&self, hash: u64) -> bool {
+        let [a, b, c, d] = self.keys;
+        let bytes = hash.to_le_bytes();
+        let first = SipHasher13::new_with_keys(a, b).hash(&bytes);
+        if !self.has(first) {
+            return false;
+        }
+        let second = SipHasher13::new_with_keys(c, d).hash(&bytes);
+        if self.probes > 1 && !self.has(second) {
+            return false;
+        }
+        let mut sum = first.wrapping_add(second);
+        for _ in 2..self.probes {
+            sum = sum.wrapping_add(second);
+            if !self.has(sum.checked_sub(LARGEST_PRIME).unwrap_or(sum)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn has(&self, probe: u64) -> bool {
+        let len = self.bits.len() as u64 * 8;
+        // There are bits, else it were no filter.
+        let bit = probe.checked_rem(len).unwrap_or(0);
+        self.bits.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+    }
 }
 
 /// Where the filters are: back to back, one block each.
@@ -160,17 +214,17 @@ mod tests {
     use super::*;
     use crate::key;
 
-    fn filters(items: u64) -> Vec<Bloom<u64>> {
+    fn filters(items: u64) -> Vec<Vec<u8>> {
         let mut builder = FilterBuilder::default();
         for item in 0..items {
             builder.add(key::hash(&item.to_le_bytes()));
         }
-        builder.finish().map(|bytes| decode_filter(&bytes).unwrap()).collect()
+        builder.finish().collect()
     }
 
-    fn passes(filters: &[Bloom<u64>], item: u64) -> bool {
+    fn passes(filters: &[Vec<u8>], item: u64) -> bool {
         let hash = key::hash(&item.to_le_bytes());
-        filters[filter_of(hash, filters.len())].check(&hash)
+        Filter::parse(&filters[filter_of(hash, filters.len())]).unwrap().may_contain(hash)
     }
 
     #[test]
@@ -189,25 +243,47 @@ mod tests {
     fn filters_are_about_a_page_each() {
         let filters = filters(20_000);
         assert_eq!(filters.len(), 7);
-        assert!(filters.iter().all(|f| f.len() < 8 * (FILTER_BYTES as u64 + 512)));
+        assert!(filters.iter().all(|f| f.len() < FILTER_BYTES + 512));
     }
 
     #[test]
     fn a_filter_without_bits_or_probes_is_damage() {
         let whole = encode_filter(&[1, 2, 3]);
-        assert!(decode_filter(&whole).is_ok());
+        assert!(Filter::parse(&whole).is_ok());
         for len in 0..whole.len() {
-            assert!(decode_filter(&whole[..len]).is_err());
+            assert!(Filter::parse(&whole[..len]).is_err());
         }
-        let mut no_probes = whole.clone();
-        no_probes[9] = 0;
-        assert!(decode_filter(&no_probes).is_err());
-        let mut no_bits = whole[..HEADER_BYTES].to_vec();
+        for probes in [0, MAX_PROBES as u8 + 1] {
+            let mut other = whole.clone();
+            other[9] = probes;
+            assert!(Filter::parse(&other).is_err());
+        }
+        let mut no_bits = whole[..whole.len() - Filter::parse(&whole).unwrap().bits.len()].to_vec();
         no_bits[1..9].fill(0);
-        assert!(decode_filter(&no_bits).is_err());
+        assert!(Filter::parse(&no_bits).is_err());
+        let mut later_layout = whole;
+        later_layout[0] = 2;
+        assert!(Filter::parse(&later_layout).is_err());
     }
 
     proptest! {
+        /// Its answer is the crate's, for any bits, seeds and number of probes.
+        #[test]
+        fn it_answers_as_the_crate_that_writes_it(
+            bits in proptest::collection::vec(prop_oneof![Just(0xFFu8), any::<u8>()], 1..300),
+            seed in any::<[u8; 32]>(),
+            probes in 1..=MAX_PROBES,
+            hashes in proptest::collection::vec(any::<u64>(), 1..30),
+        ) {
+            let len = (bits.len() as u64).to_le_bytes();
+            let payload = [&[LAYOUT][..], &len, &probes.to_le_bytes(), &seed, &bits].concat();
+            let filter = Filter::parse(&payload).unwrap();
+            let bloom = Bloom::<u64>::from_slice(&payload).unwrap();
+            for hash in hashes {
+                prop_assert_eq!(filter.may_contain(hash), bloom.check(&hash));
+            }
+        }
+
         #[test]
         fn the_filter_index_round_trips(lens in proptest::collection::vec(1usize..5000, 1..20)) {
             let mut index = FilterIndex::new(1234);

@@ -55,6 +55,13 @@ impl<'a> Frame<'a> {
         })
     }
 
+    /// The payload of a stored block that is not compressed.
+    #[inline]
+    pub(super) fn plain_payload(stored: &'a [u8]) -> Option<&'a [u8]> {
+        let (payload, trailer) = stored.split_last_chunk::<TRAILER_BYTES>()?;
+        trailer.starts_with(&[NONE]).then_some(payload)
+    }
+
     /// Whether the payload must be [expanded](Self::expand) before use.
     #[inline]
     pub(super) fn is_compressed(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;
 use crate::key::common_prefix;
-use crate::varint::{Decoder, push_slice, push_varint};
+use crate::varint::{Decoder, push_slice, push_varint, read_varint};
 use crate::version::Version;
 
 /// A partition ends at about this size: a page of memory, read as a whole.
@@ -54,7 +54,25 @@ impl BlockHandle {
         push_varint(out, self.entries_before);
     }
 
+    /// The handle at the front of `bytes`; `None` if [`decode`](Self::decode) has something to say
+    /// against it.
     #[inline]
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (offset, a) = read_varint(bytes)?;
+        let bytes = bytes.get(a..)?;
+        let (len, b) = read_varint(bytes)?;
+        let bytes = bytes.get(b..)?;
+        let (ordinal, c) = read_varint(bytes)?;
+        let (entries_before, _) = read_varint(bytes.get(c..)?)?;
+        Some(Self {
+            offset: BlockOffset(offset),
+            len: u32::try_from(len).ok()? as usize >> 1,
+            compressed: len & 1 == 1,
+            ordinal: u32::try_from(ordinal).ok()? as usize,
+            entries_before,
+        })
+    }
+
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Damage> {
         let offset = BlockOffset(decoder.varint("a block's offset")?);
         let len = decoder.length("a block's length", u32::MAX as usize)?;
@@ -174,7 +192,10 @@ impl<'a> IndexPartition<'a> {
     pub(super) fn handle(&self, position: usize) -> Result<BlockHandle, Damage> {
         let entry = self.entry(position)?;
         let (_, value) = self.0.body(&entry)?;
-        BlockHandle::decode(&mut Decoder::new(value))
+        match BlockHandle::read(value) {
+            Some(handle) => Ok(handle),
+            None => BlockHandle::decode(&mut Decoder::new(value)),
+        }
     }
 
     /// The fence of the data block at a position.
@@ -184,6 +205,7 @@ impl<'a> IndexPartition<'a> {
         Ok((entry.suffix, self.0.body(&entry)?.0))
     }
 
+    #[inline]
     fn entry(&self, position: usize) -> Result<RawEntry<'a>, Damage> {
         self.0.entry(self.0.restart(position))
     }
@@ -240,6 +262,7 @@ impl TopIndex {
     }
 
     /// The first partition with a fence at or after (`key`, `at`); [`len`](Self::len) if none.
+    #[inline]
     pub(super) fn find(&self, key: &[u8], at: Version) -> usize {
         let common = self.keys.get(..self.common).unwrap_or_default();
         let Range { start: mut low, end: mut high } = find_prefix(&self.prefixes, common, key);
@@ -265,8 +288,9 @@ impl TopIndex {
         self.keys.get(start..end(number)).unwrap_or_default()
     }
 
-    pub(super) fn handle(&self, number: usize) -> Option<BlockHandle> {
-        self.items.get(number).map(|item| item.handle)
+    #[inline]
+    pub(super) fn handle(&self, number: usize) -> Option<&BlockHandle> {
+        self.items.get(number).map(|item| &item.handle)
     }
 
     /// Memory it takes.

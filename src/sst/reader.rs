@@ -6,10 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bloomfilter::Bloom;
-
 use super::block::Block;
-use super::filter::filter_of;
+use super::filter::{Filter, filter_of};
 use super::footer::{Directory, FOOTER_BYTES, FORMAT, Footer, Parsed};
 use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
@@ -80,15 +78,7 @@ impl Reader {
         let at = at.min(NEWEST);
         let Some(handle) = self.locate(lookup.key, at)? else { return Ok(None) };
         let held = self.source.load(&handle, Caching::Keep)?;
-        let found =
-            Block::parse(held.payload()).and_then(|block| match block.find(lookup.key, at)? {
-                Some(entry) if entry.has_key(lookup.key) => {
-                    let (version, value) = block.body(&entry)?;
-                    Ok(Some(Found { version, kind: entry.kind, value }))
-                }
-                _ => Ok(None),
-            });
-        match found {
+        match Block::parse(held.payload()).and_then(|block| block.get(lookup.key, at)) {
             Ok(found) => Ok(found.map(visit)),
             Err(damage) => Err(self.damage(damage, &handle)),
         }
@@ -98,7 +88,12 @@ impl Reader {
     #[inline]
     pub(crate) fn may_contain(&self, key_hash: u64) -> Result<bool> {
         let filter = filter_of(key_hash, self.directory.filters.len());
-        Ok(self.filter(filter, Caching::Keep)?.check(&key_hash))
+        let handle = self.filter_handle(filter)?;
+        let held = self.source.load(&handle, Caching::Keep)?;
+        match Filter::parse(held.payload()) {
+            Ok(filter) => Ok(filter.may_contain(key_hash)),
+            Err(damage) => Err(self.damage(damage, &handle)),
+        }
     }
 
     /// `false`: the file has no entry of the partition whose encoded prefix has this hash.
@@ -124,23 +119,35 @@ impl Reader {
         &self.directory
     }
 
-    pub(super) fn filter(&self, filter: usize, caching: Caching) -> Result<Arc<Bloom<u64>>> {
-        let ordinals = self.directory.filter_ordinals();
-        match self.directory.filters.handle(filter, ordinals) {
-            Some(handle) => self.source.filter(&handle, caching),
+    /// A filter's payload, looked through for damage.
+    pub(super) fn filter(&self, filter: usize, caching: Caching) -> Result<Held<'_>> {
+        let handle = self.filter_handle(filter)?;
+        let held = self.source.load(&handle, caching)?;
+        match Filter::parse(held.payload()) {
+            Ok(_) => Ok(held),
+            Err(damage) => Err(self.damage(damage, &handle)),
+        }
+    }
+
+    #[inline]
+    fn filter_handle(&self, filter: usize) -> Result<BlockHandle> {
+        let directory = &self.directory;
+        match directory.filters.handle(filter, directory.filter_ordinals()) {
+            Some(handle) => Ok(handle),
             None => Err(self.damage_at(Damage::new(0, "a filter", "none"), self.source.len())),
         }
     }
 
     /// The data block that has the first entry at or after (`key`, `at`), if any has: what
     /// [`place`](Self::place) finds, for a lookup that does not go on from there.
+    #[inline]
     fn locate(&self, key: &[u8], at: Version) -> Result<Option<BlockHandle>> {
         let top = &self.directory.top;
         let Some(partition) = top.handle(top.find(key, at)) else { return Ok(None) };
-        let held = self.source.load(&partition, Caching::Keep)?;
+        let held = self.source.load(partition, Caching::Keep)?;
         let handle = IndexPartition::parse(held.payload())
             .and_then(|index| index.handle(index.find(key, at)?));
-        handle.map(Some).map_err(|damage| self.damage(damage, &partition))
+        handle.map(Some).map_err(|damage| self.damage(damage, partition))
     }
 
     /// The place of the first data block that may have an entry at or after (`key`, `at`).
@@ -166,7 +173,7 @@ impl Reader {
         partition: usize,
         caching: Caching,
     ) -> Result<Option<Place<'_>>> {
-        let Some(handle) = self.directory.top.handle(partition) else { return Ok(None) };
+        let Some(&handle) = self.directory.top.handle(partition) else { return Ok(None) };
         let held = self.source.load(&handle, caching)?;
         let len = IndexPartition::parse(held.payload())
             .map_err(|damage| self.damage(damage, &handle))?

@@ -8,9 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bloomfilter::Bloom;
-
-use super::filter::decode_filter;
 use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
 use crate::cache::{BlockCache, FileId};
@@ -115,6 +112,25 @@ impl Source {
     /// The payload of a block.
     #[inline]
     pub(super) fn load(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
+        match self.checked_before(handle) {
+            Some(payload) if caching != Caching::Distrust => Ok(Held::Mapped(payload)),
+            _ => self.load_checked(handle, caching),
+        }
+    }
+
+    /// The payload of a block that is read in place, if it was found right before.
+    #[inline]
+    fn checked_before(&self, handle: &BlockHandle) -> Option<&[u8]> {
+        let Access::Mapped { map, checked } = &self.access else { return None };
+        // Relaxed: the bit says something about bytes that never change, and orders nothing.
+        let word = checked.get(handle.ordinal / 64)?.load(Ordering::Relaxed);
+        if handle.compressed || word >> (handle.ordinal % 64) & 1 == 0 {
+            return None;
+        }
+        Frame::plain_payload(stored(map, handle)?)
+    }
+
+    fn load_checked(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
         if let Access::Mapped { map, checked } = &self.access
             && !handle.compressed
         {
@@ -153,30 +169,6 @@ impl Source {
         Ok(Held::Shared(block))
     }
 
-    /// A filter, decoded.
-    pub(super) fn filter(&self, handle: &BlockHandle, caching: Caching) -> Result<Arc<Bloom<u64>>> {
-        if caching != Caching::Distrust
-            && let Some(filter) = self.cache.filter(self.id, handle.offset)
-        {
-            return Ok(filter);
-        }
-        let filter = match &self.access {
-            Access::Mapped { map, checked } => {
-                let frame = self.mapped(map, checked, handle, caching)?;
-                decode_filter(frame.payload)
-            }
-            Access::Positioned(file) => {
-                let stored = self.read(&**file, handle)?;
-                decode_filter(self.checked(&stored, handle)?.payload)
-            }
-        };
-        let filter = Arc::new(filter.map_err(|damage| self.damage(damage, handle))?);
-        if caching == Caching::Keep {
-            self.cache.insert_filter(self.id, handle.offset, Arc::clone(&filter));
-        }
-        Ok(filter)
-    }
-
     /// Bytes that are in no block: the footer.
     pub(super) fn read_plain(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
@@ -193,7 +185,6 @@ impl Source {
         Ok(bytes)
     }
 
-    #[inline]
     fn mapped<'a>(
         &'a self,
         map: &'a Mapping,
@@ -201,13 +192,9 @@ impl Source {
         handle: &BlockHandle,
         caching: Caching,
     ) -> Result<Frame<'a>> {
-        let stored = usize::try_from(handle.offset.0)
-            .ok()
-            .and_then(|at| map.get(at..)?.get(..handle.len))
-            .ok_or_else(|| self.beyond(handle.offset.0))?;
+        let stored = stored(map, handle).ok_or_else(|| self.beyond(handle.offset.0))?;
         let word = checked.get(handle.ordinal / 64);
         let bit = 1 << (handle.ordinal % 64);
-        // Relaxed: the bit says something about bytes that never change, and orders nothing.
         let was_checked = word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0);
         if was_checked && caching != Caching::Distrust {
             return Frame::parse(stored).map_err(|damage| self.damage(damage, handle));
@@ -249,4 +236,10 @@ impl Source {
         let found = format!("the end of the file at {}", self.len);
         Damage::new(0, "a whole block", found).in_file(&self.path, offset)
     }
+}
+
+/// The bytes of a stored block, with its trailer.
+#[inline]
+fn stored<'a>(map: &'a Mapping, handle: &BlockHandle) -> Option<&'a [u8]> {
+    map.get(usize::try_from(handle.offset.0).ok()?..)?.get(..handle.len)
 }

@@ -1,15 +1,11 @@
 //! Reads a whole table file and checks all that it says of itself.
 
-use std::sync::Arc;
-
-use bloomfilter::Bloom;
-
 use super::Reader;
 use super::block::Block;
-use super::filter::filter_of;
+use super::filter::{Filter, filter_of};
 use super::index::BlockHandle;
 use super::meta::Tally;
-use super::source::Caching;
+use super::source::{Caching, Held};
 use crate::entry::Entry;
 use crate::error::{Damage, Result};
 use crate::key;
@@ -18,7 +14,7 @@ use crate::version::Version;
 /// What was seen of the file so far.
 struct Verifier<'a> {
     reader: &'a Reader,
-    filters: Vec<Arc<Bloom<u64>>>,
+    filters: Vec<Held<'a>>,
     tally: Tally,
     last_key: Vec<u8>,
     last_version: Version,
@@ -105,7 +101,8 @@ impl Verifier<'_> {
         let partition = entry_key.get(..key::partition_len(entry_key)).unwrap_or(entry_key);
         for hash in [key::hash(entry_key), key::hash(partition)] {
             let filter = self.filters.get(filter_of(hash, self.filters.len()));
-            if !filter.is_some_and(|filter| filter.check(&hash)) {
+            let filter = filter.map(|held| Filter::parse(held.payload())).transpose()?;
+            if !filter.is_some_and(|filter| filter.may_contain(hash)) {
                 return Err(Damage::new(0, "a key that the filter has", "one that it lacks"));
             }
         }

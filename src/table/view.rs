@@ -74,9 +74,11 @@ impl TableView {
         row_key: impl AsRef<[u8]>,
         read: impl FnOnce(Version, &[u8]) -> T,
     ) -> Result<Option<T>> {
-        let key = key::encode(self.incarnation.id, partition_key.as_ref(), row_key.as_ref());
-        let (view, at) = self.read_point()?;
-        read::get(&view, &Lookup::new(&key), at, |found| read(found.version, found.value))
+        let (partition_key, row_key) = (partition_key.as_ref(), row_key.as_ref());
+        key::with_encoded(self.incarnation.id, partition_key, row_key, |key| {
+            let (view, at) = self.read_point()?;
+            read::get(&view, &Lookup::new(key), at, |found| read(found.version, found.value))
+        })
     }
 
     /// Whether an entity exists.
