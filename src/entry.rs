@@ -91,6 +91,13 @@ pub(crate) trait Cursor {
     /// Moves to the newest entry of the previous key.
     fn previous_key(&mut self) -> Result<()>;
 
+    /// Shows the current entry to `walker`, then the newest entry of each later key, for as long as
+    /// it wants to go on. Stays on the entry at which it did not.
+    #[inline]
+    fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
+        walk_by_steps(self, walker)
+    }
+
     /// The current entry.
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
@@ -102,6 +109,28 @@ pub(crate) trait Cursor {
         };
         self.valid().then(entry)
     }
+}
+
+/// Who goes from key to key with a cursor: see [`Cursor::walk`].
+pub(crate) trait Walker {
+    /// Looks at an entry, of whose key so many bytes are known to be [`kept`](Cursor::kept). Whether
+    /// to go on.
+    fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool;
+}
+
+/// A [walk](Cursor::walk) by [`next_key`](Cursor::next_key).
+#[inline]
+pub(crate) fn walk_by_steps<C: Cursor + ?Sized>(
+    cursor: &mut C,
+    walker: &mut impl Walker,
+) -> Result<()> {
+    while let Some(entry) = cursor.entry() {
+        if !walker.meet(entry, cursor.kept()) {
+            break;
+        }
+        cursor.next_key()?;
+    }
+    Ok(())
 }
 
 /// Moves a cursor, and holds it to what it says of [`kept`](Cursor::kept).

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{CacheUse, SortedFile};
-use crate::entry::{Cursor, Entry, Kind};
+use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
 use crate::version::Version;
 
@@ -169,6 +169,18 @@ impl<F: SortedFile> Cursor for LevelCursor<'_, F> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.next_key()?;
         if cursor.valid() { Ok(()) } else { self.settle_forward() }
+    }
+
+    #[inline]
+    fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
+        while let Some(cursor) = &mut self.cursor {
+            cursor.walk(walker)?;
+            if cursor.valid() {
+                break;
+            }
+            self.settle_forward()?;
+        }
+        Ok(())
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{CacheUse, LevelCursor, SortedFile};
-use crate::entry::{Cursor, Entry, Kind};
+use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::version::Version;
@@ -137,5 +137,10 @@ impl<F: SortedFile> Cursor for Source<'_, F> {
     #[inline]
     fn previous_key(&mut self) -> Result<()> {
         each!(self, cursor => cursor.previous_key())
+    }
+
+    #[inline]
+    fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
+        each!(self, cursor => cursor.walk(walker))
     }
 }

@@ -23,7 +23,7 @@
 
 use std::cmp::Ordering;
 
-use crate::entry::{Cursor, Entry, Kind};
+use crate::entry::{Cursor, Entry, Kind, Walker, walk_by_steps};
 use crate::error::Result;
 use crate::version::Version;
 
@@ -407,6 +407,18 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     #[inline]
     fn next_key(&mut self) -> Result<()> {
         self.step_forward(C::next_key)
+    }
+
+    #[inline]
+    fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
+        match (&mut *self.sources, self.order) {
+            ([only], Order::Forward) => {
+                only.walk(walker)?;
+                self.kept = only.kept();
+                Ok(())
+            }
+            _ => walk_by_steps(self, walker),
+        }
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {

@@ -40,6 +40,9 @@ const ENTRY_OVERHEAD: usize = 24;
 /// After so many equal prefixes, the end of them is searched for.
 const SAME_WALKED: usize = 4;
 
+/// Most suffixes are not longer.
+const FEW_BYTES: usize = 32;
+
 /// How far a lookup may have to walk: there is a restart after so many entries, and after so many
 /// bytes.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +183,8 @@ pub(super) struct RawEntry<'a> {
     pub(super) shared: usize,
     /// The rest of the key.
     pub(super) suffix: &'a [u8],
+    /// All that the block has from the suffix on.
+    onward: &'a [u8],
     pub(super) kind: Kind,
     body: &'a [u8],
     /// Offset of the entry after.
@@ -187,6 +192,23 @@ pub(super) struct RawEntry<'a> {
 }
 
 impl RawEntry<'_> {
+    /// Makes `key` the entry's, which begins with the first `kept` bytes of it: with the shared
+    /// bytes, or at a restart perhaps with more.
+    #[inline]
+    pub(super) fn put_key(&self, key: &mut Vec<u8>, kept: usize) {
+        key.truncate(kept);
+        let new = kept - self.shared;
+        let len = self.suffix.len() - new;
+        match self.onward.get(new..).and_then(|onward| onward.first_chunk::<FEW_BYTES>()) {
+            // A copy of as many bytes as the compiler knows of is an instruction or two.
+            Some(few) if len <= FEW_BYTES => {
+                key.extend_from_slice(few);
+                key.truncate(kept + len);
+            }
+            _ => key.extend_from_slice(self.suffix.get(new..).unwrap_or_default()),
+        }
+    }
+
     /// Whether the key is `key`, if the shared bytes are.
     #[inline]
     pub(super) fn has_key(&self, key: &[u8]) -> bool {
@@ -208,15 +230,14 @@ impl EntryHead {
     #[inline]
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         // Nearly all take one, one, and one or two bytes.
-        if let [shared @ ..0x80, unshared @ ..0x80, low, rest @ ..] = bytes {
-            let (shared, unshared, low) = (*shared as usize, *unshared as usize, *low as usize);
-            match rest {
-                _ if low < 0x80 => return Some((Self { shared, unshared, tag: low }, rest)),
-                [high @ ..0x80, rest @ ..] => {
-                    let tag = low & 0x7F | (*high as usize) << 7;
-                    return Some((Self { shared, unshared, tag }, rest));
-                }
-                _ => {}
+        if let Some((four, after)) = bytes.split_first_chunk() {
+            let word = u32::from_le_bytes(*four) as usize;
+            let (shared, unshared, low) = (word & 0x7F, word >> 8 & 0x7F, word >> 16 & 0x7F);
+            if word & 0x0080_8080 == 0 {
+                return Some((Self { shared, unshared, tag: low }, bytes.get(3..)?));
+            }
+            if word & 0x8000_8080 == 0 {
+                return Some((Self { shared, unshared, tag: low | word >> 24 << 7 }, after));
             }
         }
         Self::split_any(bytes)
@@ -314,12 +335,13 @@ impl<'a> Block<'a> {
     #[inline]
     pub(super) fn entry_parts(&self, at: usize) -> Option<RawEntry<'a>> {
         let bytes = self.entries.get(at..)?;
-        let (EntryHead { shared, unshared, tag }, bytes) = EntryHead::split(bytes)?;
-        let (suffix, bytes) = bytes.split_at_checked(unshared)?;
+        let (EntryHead { shared, unshared, tag }, onward) = EntryHead::split(bytes)?;
+        let (suffix, bytes) = onward.split_at_checked(unshared)?;
         let (body, after) = bytes.split_at_checked(tag >> 1)?;
         Some(RawEntry {
             shared,
             suffix,
+            onward,
             kind: if tag & 1 == 0 { Kind::Delete } else { Kind::Put },
             body,
             next: self.entries.len() - after.len(),

@@ -12,8 +12,9 @@ use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
 use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
-use crate::entry::{Cursor, Entry, Kind};
+use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
+use crate::key::common_prefix;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -66,15 +67,24 @@ impl Current {
 
     /// The same for the entry at `offset`, and whether it has the same key. `None`, and no change,
     /// if [`set`](Self::set) has something to say against it.
-    #[inline]
+    // Always: every row of every scan goes through it.
+    #[inline(always)]
     fn advance(&mut self, block: &Block<'_>, offset: usize) -> Option<bool> {
         let entry = block.entry_parts(offset)?;
         let (version, value) = block.body_parts(&entry)?;
-        if entry.shared > self.key.len() {
+        let (before, mut kept) = (self.key.len(), entry.shared);
+        if kept == 0 {
+            // A restart shares nothing on paper.
+            kept = common_prefix(&self.key, entry.suffix);
+        } else if kept > before {
             return None;
         }
-        let is_same = entry.has_key(&self.key);
-        self.set_key(&entry);
+        let is_same = match kept - entry.shared {
+            0 => entry.has_key(&self.key),
+            common => common == before && common == entry.suffix.len(),
+        };
+        self.kept = self.kept.min(kept);
+        entry.put_key(&mut self.key, kept);
         self.set_parts(&entry, version, value);
         Some(is_same)
     }
@@ -89,8 +99,14 @@ impl Current {
     #[inline]
     fn set_key(&mut self, entry: &RawEntry<'_>) {
         self.kept = self.kept.min(entry.shared);
-        self.key.truncate(entry.shared);
-        self.key.extend_from_slice(entry.suffix);
+        entry.put_key(&mut self.key, entry.shared);
+    }
+
+    /// The entry, in the payload of the open block.
+    #[inline]
+    fn entry<'e>(&'e self, payload: &'e [u8]) -> Entry<'e> {
+        let value = payload.get(self.value.clone()).unwrap_or_default();
+        Entry { key: &self.key, version: self.version, kind: self.kind, value }
     }
 
     #[inline]
@@ -232,6 +248,16 @@ impl<'a> SstCursor<'a> {
         if self.open_next()? { self.read_entry(0) } else { Ok(false) }
     }
 
+    /// Goes to the entry of another key, from one that the last move came to.
+    fn leave_key(&mut self) -> Result<()> {
+        for _ in 0..VERSIONS_WALKED {
+            if !self.step()? {
+                return Ok(());
+            }
+        }
+        self.pass_versions()
+    }
+
     /// Goes to the next key from one of many versions.
     #[cold]
     fn pass_versions(&mut self) -> Result<()> {
@@ -367,9 +393,7 @@ impl Cursor for SstCursor<'_> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         let open = self.block.as_ref().filter(|_| self.current.valid)?;
-        let Current { key, version, kind, value, .. } = &self.current;
-        let value = open.held.payload().get(value.clone()).unwrap_or_default();
-        Some(Entry { key, version: *version, kind: *kind, value })
+        Some(self.current.entry(open.held.payload()))
     }
 
     #[inline]
@@ -394,12 +418,31 @@ impl Cursor for SstCursor<'_> {
         }
         self.run.clear();
         self.current.kept = usize::MAX;
-        for _ in 0..VERSIONS_WALKED {
-            if !self.step()? {
-                return Ok(());
+        self.leave_key()
+    }
+
+    #[inline]
+    fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
+        self.run.clear();
+        while self.current.valid {
+            let Some(open) = &self.block else { break };
+            let (payload, current) = (open.held.payload(), &mut self.current);
+            let block = Block::walk(payload, open.shape);
+            loop {
+                if !walker.meet(current.entry(payload), current.kept) {
+                    return Ok(());
+                }
+                current.kept = usize::MAX;
+                if current.next >= open.shape.end
+                    || current.advance(&block, current.next) != Some(false)
+                {
+                    break;
+                }
             }
+            // The end of the block, an older version, or damage.
+            self.leave_key()?;
         }
-        self.pass_versions()
+        Ok(())
     }
 
     fn previous_key(&mut self) -> Result<()> {
