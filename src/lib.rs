@@ -74,6 +74,7 @@ mod read;
 mod sst;
 mod sync;
 mod table;
+mod text;
 mod tombstone;
 mod varint;
 mod version;

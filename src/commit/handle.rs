@@ -122,6 +122,28 @@ impl<T> Commit<T> {
         Ok(())
     }
 
+    /// Writes and syncs on this thread what is queued for the log, for a task that would rather wait
+    /// for the disk than for another thread to do it. Does nothing where that other thread is at it,
+    /// under overload, or if the write is acknowledged already; await the handle afterwards.
+    ///
+    /// ```
+    /// # use tablestone::{Database, Options};
+    /// # async fn write(database: Database) -> Result<(), tablestone::Error> {
+    /// let table = database.create_table("people").await?;
+    /// let write = table.insert("de", "karl", "born 1854");
+    /// write.drive(); // nobody else has use for this thread
+    /// write.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drive(&self) {
+        if let State::Applied(applied) = &self.state
+            && applied.upto > self.pipeline.visible()
+        {
+            self.pipeline.try_drive();
+        }
+    }
+
     fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Result<T>> {
         if let State::Gated(gate, _) = &mut self.state {
             match gate.poll(&self.pipeline, context) {

@@ -8,6 +8,7 @@ use super::entity::Entity;
 use super::error::RowError;
 use super::etag::ETag;
 use super::value::{FromValue, ValueRef};
+use crate::text::utf8;
 use crate::version::Version;
 
 /// An entity in its stored form: a property is found and decoded when it is asked for, and
@@ -48,6 +49,7 @@ pub struct Shape {
 
 impl<'a> EntityRef<'a> {
     /// The entity that a stored row is. Properties are checked when they are read.
+    #[inline]
     pub(crate) fn new(
         partition_key: &'a [u8],
         row_key: &'a [u8],
@@ -131,8 +133,7 @@ impl<'a> EntityRef<'a> {
     pub fn values(
         &self,
     ) -> impl ExactSizeIterator<Item = Result<ValueRef<'a>, RowError>> + use<'a> {
-        let row = self.row;
-        row.slots().map(move |slot| row.value(slot))
+        self.row.all_values()
     }
 
     /// The names of its properties. Most entities of a table have the same, and what was made of
@@ -194,8 +195,9 @@ impl<'a> EntityRef<'a> {
     }
 }
 
+#[inline]
 fn key_text<'a>(bytes: &'a [u8], key: &'static str) -> Result<&'a str, RowError> {
-    std::str::from_utf8(bytes).map_err(|_| RowError::KeyNotUtf8 { key })
+    utf8(bytes).map_err(|_| RowError::KeyNotUtf8 { key })
 }
 
 /// Shows what can be decoded.

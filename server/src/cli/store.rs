@@ -97,7 +97,7 @@ impl fmt::Display for Store {
 
 /// An account's tables in a data directory that no server has open.
 pub(super) struct Local {
-    service: TableService,
+    service: Box<TableService>,
     account: String,
     data: PathBuf,
 }
@@ -127,7 +127,8 @@ impl Local {
         let Config { accounts, limits, .. } =
             Partial { accounts, ..Partial::default() }.resolve()?;
         let service = TableService::open(database, accounts, limits, Telemetry::off(false));
-        Ok(Self { service: wait(service)??, account: account.to_owned(), data })
+        let service = Box::new(wait(service)??);
+        Ok(Self { service, account: account.to_owned(), data })
     }
 
     pub(super) fn database(&self) -> &Database {

@@ -6,7 +6,7 @@ use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys;
 use super::print::Print;
-use super::reads::Reads;
+use super::waits::Waits;
 use super::write::{Done, Echo, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
@@ -14,7 +14,7 @@ use crate::headers::{Preference, Verb, if_match, request_format};
 
 /// The answer to Query Entities for one entity.
 pub(super) async fn get(
-    reads: &Reads,
+    waits: &Waits,
     call: &Call<'_>,
     table: &str,
     partition_key: &str,
@@ -25,11 +25,11 @@ pub(super) async fn get(
     call.grant.allow_entity(partition_key, row_key)?;
     let print = Print::new(call, table)?;
     let format = print.format;
-    let found = match reads.at_once(|| print.entity(partition_key, row_key)) {
+    let found = match waits.at_once(|| print.entity(partition_key, row_key)) {
         Some(found) => found?,
         None => {
             let keys = (partition_key.to_owned(), row_key.to_owned());
-            reads.handed_over(move || print.entity(&keys.0, &keys.1)).await?
+            waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
         }
     };
     let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
@@ -37,7 +37,11 @@ pub(super) async fn get(
 }
 
 /// Does a write of one entity.
-pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, ServiceError> {
+pub(super) async fn write(
+    waits: &Waits,
+    call: &Call<'_>,
+    body: &[u8],
+) -> Result<Answer, ServiceError> {
     let headers = &call.head.headers;
     let if_match = if_match(headers)?;
     let parse = || Write::body(request_format(headers, call.version)?, body);
@@ -48,7 +52,7 @@ pub(super) async fn write(call: &Call<'_>, body: &[u8]) -> Result<Answer, Servic
         _ => Echo::none(),
     };
     let table = call.table(table)?;
-    let version = write.run(&table).await?;
+    let version = write.run(waits, &table).await?;
     let mut answer = Answer::empty(StatusCode::NO_CONTENT);
     let mut done = Done::new(call, &table, write.partition_key(), version);
     write.answer(&mut done, echo, &mut answer)?;

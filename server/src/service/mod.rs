@@ -15,9 +15,9 @@ mod keys;
 mod print;
 mod properties;
 mod query;
-mod reads;
 mod tables;
 mod transaction;
+mod waits;
 mod write;
 
 use std::fmt;
@@ -34,7 +34,7 @@ use self::account::Accounts;
 use self::answer::Answer;
 use self::call::Call;
 use self::catalog::Catalog;
-use self::reads::Reads;
+use self::waits::Waits;
 use crate::address::{Address, Parameter, QueryString, Resource};
 use crate::auth::{Account, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, Share};
@@ -56,7 +56,7 @@ pub struct TableService {
     limits: Limits,
     budget: BodyBudget,
     telemetry: Telemetry,
-    reads: Reads,
+    waits: Waits,
 }
 
 impl TableService {
@@ -72,8 +72,8 @@ impl TableService {
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
         let budget = BodyBudget::new(limits.body_memory);
-        let reads = Reads::new(catalog.database().clone());
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, reads })
+        let waits = Waits::new(catalog.database().clone());
+        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, waits })
     }
 
     /// The database.
@@ -94,7 +94,7 @@ impl TableService {
         B: Body<Data = Bytes> + Send,
     {
         let began = Instant::now();
-        let in_flight = self.telemetry.began();
+        let in_flight = (self.telemetry.began(), self.waits.began());
         let (head, body) = request.into_parts();
         let common = Common::of(&head.headers);
         let mut action = Action::Unknown;
@@ -224,7 +224,7 @@ impl TableService {
             }
             (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
                 *action = Action::GetEntity;
-                entities::get(&self.reads, call, table, partition_key, row_key).await
+                entities::get(&self.waits, call, table, partition_key, row_key).await
             }
             (Resource::Batch, Verb::Post, _) => {
                 *action = Action::EntityGroupTransaction;
@@ -234,7 +234,7 @@ impl TableService {
             (Resource::Entities { .. }, Verb::Post, None) | (Resource::Entity { .. }, _, None) => {
                 *action = write::action(call.verb, &call.head.headers);
                 let (body, _share) = self.body(call, body).await?;
-                entities::write(call, &body).await
+                entities::write(&self.waits, call, &body).await
             }
             (Resource::Service, _, None | Some("")) => Err(ErrorCode::InvalidUri.error()),
             (_, _, Some(comp)) if !matches!(comp, "" | "acl" | "properties" | "stats") => {

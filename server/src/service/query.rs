@@ -7,7 +7,7 @@ use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::catalog::{self, TableState};
 use super::print::{Print, PrintedPage, now};
-use super::reads::QUICK;
+use super::waits::QUICK;
 use super::{TableService, failure};
 use crate::address::Parameter;
 use crate::auth::{KeyRange, Operation};
@@ -18,13 +18,28 @@ use crate::wire::{Context, atom, continuation, json};
 
 /// Most items of a page, and how many it has unless less are asked for.
 const PAGE_ITEMS: usize = 1_000;
-/// Entries that a query looks at when it is tried at once, and stored bytes of what it finds: about
-/// what handing it over costs.
-const SHORT: u64 = 128;
-const SHORT_STORED: usize = 64 << 10;
-/// Room for a page's body, if the page is short and if it is long.
+/// Room for a page's body, if the page may be short and if not.
 const SHORT_BYTES: usize = 16 << 10;
 const LONG_BYTES: usize = 256 << 10;
+
+/// How far a query goes at once. What it finds is lost if that is not the whole page.
+#[derive(Clone, Copy)]
+struct Try {
+    /// Entries that it looks at, and stored bytes of what it finds.
+    entries: u64,
+    stored: usize,
+}
+
+impl Try {
+    /// About what handing it over costs.
+    const SHORT: Self = Self { entries: 128, stored: 64 << 10 };
+    /// A usual page, for a request that keeps no other waiting.
+    const PAGE: Self = Self { entries: 1_200, stored: 512 << 10 };
+
+    fn of(self, query: EntityQuery) -> EntityQuery {
+        query.examine_at_most(self.entries).byte_limit(self.stored).time_limit(QUICK)
+    }
+}
 
 impl TableService {
     /// Query Entities.
@@ -42,13 +57,21 @@ impl TableService {
             Ok((top != Some(0)).then_some(query))
         };
         let format = print.format;
-        let at_once = || print.page(query()?.map(short), SHORT_BYTES);
-        let tried = if may_be_short(call, top) { self.reads.at_once(at_once) } else { None };
+        let may_be_short = may_be_short(call, top);
+        let room = if may_be_short { SHORT_BYTES } else { LONG_BYTES };
+        let at_once = |limits: Try| {
+            self.waits.at_once(|| print.page(query()?.map(|query| limits.of(query)), room))
+        };
+        let tried = match (self.waits.is_alone(), may_be_short) {
+            (true, _) => at_once(Try::PAGE),
+            (false, true) => at_once(Try::SHORT),
+            (false, false) => None,
+        };
         let page = match tried.transpose()? {
             Some(page) if is_whole(page.stop) => page,
             _ => {
                 let query = query()?;
-                self.reads.handed_over(move || print.page(query, LONG_BYTES)).await?
+                self.waits.handed_over(move || print.page(query, LONG_BYTES)).await?
             }
         };
         self.page(format, page)
@@ -129,7 +152,7 @@ impl TableService {
             };
             Ok((body, page.and_then(|page| page.continuation().cloned())))
         };
-        let (body, next) = self.reads.handed_over(read).await?;
+        let (body, next) = self.waits.handed_over(read).await?;
         let answer = Answer::formatted(StatusCode::OK, format, Shape::List, body.into());
         Ok(match next.as_ref().and_then(catalog::next_table) {
             Some(next) => with_key(answer, names::NEXT_TABLE_NAME, next),
@@ -140,17 +163,12 @@ impl TableService {
 
 /// Whether a query may be over soon: it wants few entities, or not of all.
 fn may_be_short(call: &Call<'_>, top: Option<usize>) -> bool {
-    top.is_some_and(|top| top as u64 <= SHORT)
+    top.is_some_and(|top| top as u64 <= Try::SHORT.entries)
         || call.query.given(Parameter::Filter).is_some()
         || call.grant.range().is_some()
 }
 
-/// The query, ending early if it is not over soon.
-fn short(query: EntityQuery) -> EntityQuery {
-    query.examine_at_most(SHORT).byte_limit(SHORT_STORED).time_limit(QUICK)
-}
-
-/// Whether a short page is all that the query would have given.
+/// Whether a page that was tried is all that the query would have given.
 fn is_whole(stop: StopReason) -> bool {
     !matches!(stop, StopReason::Examined | StopReason::Bytes | StopReason::Deadline)
 }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::answer::Answer;
 use super::call::Call;
+use super::waits::Waits;
 use super::write::{Done, Echo, Say, Write};
 use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
@@ -70,7 +71,7 @@ impl TableService {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
         let writer = match &batch {
-            Ok(Batch::ChangeSet(requests)) => change_set(call, requests).await?,
+            Ok(Batch::ChangeSet(requests)) => change_set(&self.waits, call, requests).await?,
             Ok(Batch::Query(request)) => self.query_in_batch(call, request).await?,
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
@@ -116,7 +117,7 @@ impl TableService {
         let inner = Call { head: &head, verb, address, query, grant, ..*call };
         match (verb, &inner.address.resource) {
             (Verb::Get, Resource::Entity { table, partition_key, row_key }) => {
-                entities::get(&self.reads, &inner, table, partition_key, row_key).await
+                entities::get(&self.waits, &inner, table, partition_key, row_key).await
             }
             (Verb::Get, Resource::Entities { table }) => self.query_entities(&inner, table).await,
             _ => Err(ErrorCode::InvalidInput
@@ -127,10 +128,11 @@ impl TableService {
 
 /// Does the operations of a change set, all or none.
 async fn change_set(
+    waits: &Waits,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
 ) -> Result<BatchWriter, ServiceError> {
-    match commit(call, requests).await {
+    match commit(waits, call, requests).await {
         Ok(writer) => Ok(writer),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
@@ -153,7 +155,11 @@ fn is_for_all(error: &ServiceError) -> bool {
 }
 
 /// Does them, and answers.
-async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<BatchWriter, Failed> {
+async fn commit(
+    waits: &Waits,
+    call: &Call<'_>,
+    requests: &[SubRequest<'_>],
+) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let mut batch: Option<(EntityBatch, String)> = None;
     let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
@@ -179,7 +185,7 @@ async fn commit(call: &Call<'_>, requests: &[SubRequest<'_>]) -> Result<BatchWri
         return Err(at(0)(error));
     };
     let table = call.table(&table).map_err(at(0))?;
-    let version = table.entities.commit(batch).await.map_err(|error| {
+    let version = waits.committed(table.entities.commit(batch)).await.map_err(|error| {
         let (error, index) = failure::of_engine(&error);
         Failed { error, index: index.unwrap_or_default() }
     })?;

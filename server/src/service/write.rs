@@ -8,6 +8,7 @@ use tablestone::{ETag, Entity, EntityBatch, IfMatch, Precondition, Version};
 use super::answer::{Answer, Shape, content_type};
 use super::call::Call;
 use super::catalog::TableState;
+use super::waits::Waits;
 use super::{failure, keys};
 use crate::address::{Resource, push_partition_address, push_row_address};
 use crate::auth::Operation;
@@ -141,10 +142,15 @@ impl<'r> Write<'r> {
     }
 
     /// Does it.
-    pub(super) async fn run(&self, table: &TableState) -> Result<Version, ServiceError> {
+    pub(super) async fn run(
+        &self,
+        waits: &Waits,
+        table: &TableState,
+    ) -> Result<Version, ServiceError> {
         let mut batch = EntityBatch::new(&*self.partition_key);
         self.add_to(&mut batch);
-        table.entities.commit(batch).await.map_err(|error| failure::of(&error))
+        let commit = table.entities.commit(batch);
+        waits.committed(commit).await.map_err(|error| failure::of(&error))
     }
 
     /// Says what came of it when it was done; `echo` is how an insert is to be answered.

@@ -134,10 +134,34 @@ impl<'a> EncodedRow<'a> {
         })
     }
 
+    /// All values, in order. Each begins where the one before ends, so this reads half of what
+    /// asking for them slot by slot does.
+    #[inline]
+    pub(crate) fn all_values(
+        self,
+    ) -> impl ExactSizeIterator<Item = Result<ValueRef<'a>, RowError>> + use<'a> {
+        let mut start = 0;
+        self.slots().map(move |slot| {
+            let began = start;
+            start = end(self.value_ends, self.wide, slot.0).unwrap_or(usize::MAX);
+            match self.values.get(began..start) {
+                Some(value) => self.decoded(slot, self.kind(slot)?, value),
+                // It says what is wrong.
+                None => self.value(slot),
+            }
+        })
+    }
+
     /// The value in a slot.
     #[inline]
     pub(crate) fn value(&self, slot: Slot) -> Result<ValueRef<'a>, RowError> {
-        Ok(match self.raw(slot)? {
+        self.decoded(slot, self.kind(slot)?, self.value_bytes(slot)?)
+    }
+
+    /// The value that bytes of a kind are.
+    #[inline]
+    fn decoded(&self, slot: Slot, kind: Kind, value: &'a [u8]) -> Result<ValueRef<'a>, RowError> {
+        Ok(match self.undecoded(slot, kind, value)? {
             RawValue::String(bytes) => ValueRef::String(self.text(slot, bytes)?),
             RawValue::Binary(bytes) => ValueRef::Binary(bytes),
             RawValue::Boolean(value) => ValueRef::Boolean(value),
@@ -157,7 +181,11 @@ impl<'a> EncodedRow<'a> {
     /// The value in a slot, its text unchecked.
     #[inline]
     pub(crate) fn raw(&self, slot: Slot) -> Result<RawValue<'a>, RowError> {
-        let (kind, value) = (self.kind(slot)?, self.value_bytes(slot)?);
+        self.undecoded(slot, self.kind(slot)?, self.value_bytes(slot)?)
+    }
+
+    #[inline]
+    fn undecoded(&self, slot: Slot, kind: Kind, value: &'a [u8]) -> Result<RawValue<'a>, RowError> {
         let wrong = || self.wrong_value_length(slot, kind, value.len());
         Ok(match kind {
             Kind::String => RawValue::String(value),
@@ -269,7 +297,7 @@ fn utf8<'a>(
     what: &'static str,
     at: impl FnOnce() -> usize,
 ) -> Result<&'a str, RowError> {
-    std::str::from_utf8(bytes)
+    crate::text::utf8(bytes)
         .map_err(|error| RowError::NotUtf8 { what, offset: at() + error.valid_up_to() })
 }
 

@@ -144,7 +144,9 @@ impl Known {
 impl Member {
     #[inline]
     fn is_for(&self, printer: &EntityPrinter<'_>, value: ValueRef<'_>) -> bool {
-        self.value_type == value.value_type() && self.annotated == printer.annotates(value)
+        // Whether a type is stated follows from it, but for Doubles that are no numbers.
+        self.value_type == value.value_type()
+            && (self.value_type != ValueType::Double || self.annotated == printer.annotates(value))
     }
 }
 

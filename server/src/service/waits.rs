@@ -1,0 +1,199 @@
+//! [`Waits`]: on which thread a request waits for a disk.
+//!
+//! Handing a read to another thread and taking its outcome back costs about what it takes to find
+//! and print fifty rows that are in memory; a sync that another thread does takes half as long
+//! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
+//! at once, and so do long reads and syncs of a request that is the only one; until one of
+//! them was slow. Then all of its kind are handed over for a while that is [`PAUSES`] times as
+//! long. So disks hold up a thread of the runtime for no more than a fifth of the time, and by
+//! one short read at a time where others are waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tablestone::{Commit, Database};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
+
+use super::failure;
+use crate::error::ServiceError;
+
+/// What takes longer waits for a disk, and a slow one if it is a sync. What only waits for a
+/// processor mostly takes less.
+pub(super) const QUICK: Duration = Duration::from_millis(5);
+/// For how long nothing runs at once after something slow, as a multiple of what that took.
+const PAUSES: u32 = 4;
+
+/// Where requests wait for a disk.
+#[derive(Debug)]
+pub(super) struct Waits {
+    database: Database,
+    reads: Pace,
+    syncs: Pace,
+    in_flight: Arc<AtomicUsize>,
+    /// Whether another thread serves connections while one waits.
+    has_others: bool,
+}
+
+/// How quick work of one kind has been of late.
+#[derive(Debug)]
+struct Pace {
+    began: Instant,
+    /// Until when it is taken for slow, in microseconds since `began`.
+    slow_until: AtomicU64,
+}
+
+/// A request under way.
+pub(super) struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Waits {
+    /// For the runtime that this is called in.
+    pub(super) fn new(database: Database) -> Self {
+        let has_others = Handle::try_current().is_ok_and(|runtime| {
+            runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+                && runtime.metrics().num_workers() > 1
+        });
+        let (reads, syncs) = (Pace::new(), Pace::new());
+        Self { database, reads, syncs, in_flight: Arc::default(), has_others }
+    }
+
+    /// Notes that a request came; the guard that it went.
+    pub(super) fn began(&self) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(&self.in_flight))
+    }
+
+    /// Whether a request that is under way is the only one, and holds up nobody.
+    pub(super) fn is_alone(&self) -> bool {
+        self.has_others && self.in_flight.load(Ordering::Relaxed) == 1
+    }
+
+    /// Runs a short read at once, or, while reads are slow, not at all.
+    pub(super) fn at_once<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
+        self.reads.unless_slow(read)
+    }
+
+    /// Runs a read on a thread that may wait for a disk.
+    pub(super) async fn handed_over<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let read = self.database.run(move || Ok(read())).await;
+        read.map_err(|error| failure::of(&error))?
+    }
+
+    /// Waits for a write.
+    pub(super) async fn committed<T>(&self, commit: Commit<T>) -> Result<T, tablestone::Error> {
+        if self.is_alone() {
+            self.syncs.unless_slow(|| commit.drive());
+        }
+        commit.await
+    }
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { began: Instant::now(), slow_until: AtomicU64::new(0) }
+    }
+
+    /// Does it, and notes how long it took, unless such work is slow.
+    fn unless_slow<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let began = Instant::now();
+        if self.micros(began) < self.slow_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        let done = work();
+        self.note(began, Instant::now());
+        Some(done)
+    }
+
+    fn note(&self, began: Instant, ended: Instant) {
+        let took = ended - began;
+        if took > QUICK {
+            // A longer pause that another thread began goes on.
+            self.slow_until.fetch_max(self.micros(ended + took * PAUSES), Ordering::Relaxed);
+        }
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        u64::try_from((at - self.began).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tablestone::Options;
+
+    use super::*;
+
+    fn waits() -> (tempfile::TempDir, Waits) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path(), Options::default()).unwrap();
+        (directory, Waits::new(database))
+    }
+
+    /// A slow read turns those after it away from the runtime's threads, for a while.
+    #[tokio::test(start_paused = true)]
+    async fn after_a_slow_read_reads_are_handed_over() {
+        let (_directory, waits) = waits();
+        assert_eq!(waits.at_once(|| 1), Some(1));
+        let began = Instant::now();
+        waits.reads.note(began, began + QUICK);
+        assert_eq!(waits.at_once(|| 2), Some(2));
+        waits.reads.note(began, began + 2 * QUICK);
+        waits.reads.note(began, began + QUICK + Duration::from_micros(1));
+        assert_eq!(waits.at_once(|| 3), None);
+        assert_eq!(waits.handed_over(|| Ok(4)).await, Ok(4));
+        tokio::time::advance(QUICK * (2 + PAUSES)).await;
+        assert_eq!(waits.at_once(|| 5), None, "the longer of two pauses");
+        tokio::time::advance(QUICK * (1 + PAUSES)).await;
+        assert_eq!(waits.at_once(|| 5), Some(5));
+    }
+
+    /// A request is alone while no other is under way, if others could be served meanwhile.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_only_request_is_alone() {
+        let (_directory, waits) = waits();
+        let first = waits.began();
+        assert!(waits.is_alone());
+        let second = waits.began();
+        assert!(!waits.is_alone());
+        drop(first);
+        assert!(waits.is_alone());
+        drop(second);
+    }
+
+    #[tokio::test]
+    async fn where_one_thread_serves_all_nobody_is_alone() {
+        let (_directory, waits) = waits();
+        let _request = waits.began();
+        assert!(!waits.is_alone());
+    }
+
+    /// R-S01: a write of a request that is alone is as durable and as visible as any; after a slow
+    /// sync others do it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_request_alone_syncs_its_own_write() {
+        let (_directory, waits) = waits();
+        let _request = waits.began();
+        let table = waits.database.create_table("t").await.unwrap();
+        for (row, slow) in [("1", false), ("2", true)] {
+            if slow {
+                let now = Instant::now();
+                waits.syncs.note(now - 10 * QUICK, now);
+            }
+            let syncs = waits.database.stats().syncs;
+            let commit = table.insert("p", row, "");
+            waits.committed(commit).await.unwrap();
+            assert_eq!(waits.database.stats().syncs, syncs + 1);
+            assert!(table.get("p", row).unwrap().is_some());
+        }
+    }
+}

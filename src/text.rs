@@ -1,0 +1,56 @@
+//! Text out of stored bytes. Nearly all of it is ASCII and short, for which the standard library's
+//! check, made for long texts, takes some four instructions a byte.
+//!
+//! Invariant: what is given out as text was seen to be UTF-8.
+
+use std::str::Utf8Error;
+
+/// The text that bytes are.
+#[inline]
+pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    if is_ascii(bytes) {
+        // SAFETY: all bytes are below 0x80, and such bytes are UTF-8.
+        return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes)
+}
+
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let Some(last) = bytes.last_chunk::<8>() else {
+        return bytes.iter().fold(0, |all, byte| all | byte) < 0x80;
+    };
+    let (words, _) = bytes.as_chunks::<8>();
+    // The last word takes in what is left beside the others.
+    let last = u64::from_ne_bytes(*last);
+    words.iter().fold(last, |all, word| all | u64::from_ne_bytes(*word)) & HIGH == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Wherever the one byte that is not ASCII stands.
+    #[test]
+    fn text_is_what_the_standard_library_takes_for_text() {
+        for length in 0..40 {
+            let mut bytes = vec![b'\x7f'; length];
+            assert_eq!(utf8(&bytes), std::str::from_utf8(&bytes));
+            for at in 0..length {
+                bytes[at] = 0x80;
+                assert_eq!(utf8(&bytes).unwrap_err().valid_up_to(), at);
+                bytes[at] = b'a';
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_itself(text in "[a-z\u{80}-\u{10FFFF}]{0,40}") {
+            prop_assert_eq!(utf8(text.as_bytes()), Ok(&*text));
+        }
+    }
+}
