@@ -1,6 +1,9 @@
 //! Commits from tasks: a commit is a future that needs no runtime; many under way share syncs;
 //! dropping one does not undo it (R-E10).
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Batch, Durability, Error, Precondition};
 
@@ -118,4 +121,27 @@ fn r_e10_a_task_that_gave_up_is_not_woken_into_nothing() {
     }
     db.sync().unwrap();
     assert_eq!(t.query().page().unwrap().len(), 200);
+}
+
+/// On the simulated machine no other thread would have written it.
+#[test]
+fn r_e10_a_task_may_write_and_sync_what_is_queued_itself() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let queued = ["1", "2"].map(|row| t.insert("p", row, ""));
+    let syncs = db.stats().syncs;
+    queued[1].drive();
+    queued[0].drive();
+    assert_eq!(db.stats().syncs, syncs + 1, "both in one group, and there is no more to write");
+    for commit in queued {
+        let mut context = Context::from_waker(Waker::noop());
+        let outcome = pin!(commit).poll(&mut context);
+        assert!(matches!(outcome, Poll::Ready(Ok(_))), "{outcome:?}");
+    }
+    drop(db);
+    env.crash(CrashStyle::LoseUnsynced);
+    let db = open(&env).unwrap();
+    let rows = db.table("t").unwrap().query().page().unwrap();
+    assert_eq!(rows.len(), 2, "they were durable");
 }

@@ -144,6 +144,8 @@ fn r_e24_a_write_does_not_wait_for_debt_that_is_gone() {
         None
     });
     let commit = held_back.as_mut().expect("nobody flushes, so writes are held back");
+    commit.drive();
+    assert!(format!("{commit:?}").contains("gated"), "driving the log lets in nobody");
     let mut polls = || {
         let mut context = Context::from_waker(Waker::noop());
         Pin::new(&mut *commit).poll(&mut context)
