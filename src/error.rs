@@ -89,6 +89,9 @@ pub enum Error {
         /// Position of the first.
         first: usize,
     },
+    /// A row to load does not come after the one before.
+    #[error(transparent)]
+    OutOfOrder(Box<OutOfOrder>),
     /// The table does not exist, or no longer.
     #[error("table {0:?} does not exist")]
     TableNotFound(Box<str>),
@@ -230,6 +233,21 @@ impl fmt::Display for Limit {
             Self::TableName => "the table name's length in bytes",
         })
     }
+}
+
+/// A row that a [`TableLoader`](crate::TableLoader) refused: it does not come after the one before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "row {index} to load: expected keys after ({}, {}), found ({}, {})",
+    .after.0.escape_ascii(), .after.1.escape_ascii(), .found.0.escape_ascii(), .found.1.escape_ascii()
+)]
+pub struct OutOfOrder {
+    /// Its position among the rows, from 0.
+    pub index: u64,
+    /// PartitionKey and RowKey of the row before.
+    pub after: (Vec<u8>, Vec<u8>),
+    /// PartitionKey and RowKey of this row.
+    pub found: (Vec<u8>, Vec<u8>),
 }
 
 /// Damage found in a file: it was not returned as data, and the file was left as it is (R-E22).

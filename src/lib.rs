@@ -88,13 +88,13 @@ pub use entity::{
     FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError, Plan, RowError,
     Shape, Value, ValueRef, ValueType,
 };
-pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, Result};
+pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, OutOfOrder, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
     EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, PageEnd, Pages, Query,
-    Row, Snapshot, Stats, Table, TableList, TableView, Task,
+    Row, Snapshot, Stats, Table, TableList, TableLoader, TableView, Task,
 };
 pub use version::Version;
 

@@ -36,6 +36,10 @@ pub(crate) struct Metrics {
     pub(crate) flushes: Counter,
     /// Bytes of table files that flushes wrote.
     pub(crate) flush_bytes: Counter,
+    /// Loads of tables that were made part of the tree.
+    pub(crate) loads: Counter,
+    /// Bytes of table files that they wrote.
+    pub(crate) load_bytes: Counter,
     /// Compactions that rewrote files and ended well.
     pub(crate) compactions: Counter,
     /// Bytes of table files that compactions read.

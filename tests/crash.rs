@@ -22,7 +22,7 @@ fn put(table: u8, partition: u8, rows: impl IntoIterator<Item = u8>, len: u16) -
 }
 
 /// Goes through everything that writes to the disk: log, its rotation, flush, compaction, manifest,
-/// catalog, range deletes, closing and recovery.
+/// catalog, range deletes, loads, closing and recovery.
 fn script() -> Vec<Step> {
     let mut steps = vec![Step::Write(Write::Create(0)), Step::Write(Write::Create(1)), Step::Wait];
     for round in 0..18u8 {
@@ -58,6 +58,14 @@ fn script() -> Vec<Step> {
         }
         if round % 6 == 3 {
             steps.push(Step::Write(Write::Create(0)));
+        }
+        if round % 3 == 1 {
+            // With a table after it that is written meanwhile, once there is one before it too.
+            steps.push(Step::Write(Write::Load { table: 2, last_partition: 4, rows: 40, len: 90 }));
+            steps.push(put(2, 3, [2, 90], 40));
+            steps.push(Step::Wait);
+        } else if round % 3 == 2 {
+            steps.push(Step::Write(Write::Drop(2)));
         }
         steps.extend((0..3).map(|_| Step::Job));
     }

@@ -70,13 +70,16 @@ pub(crate) struct Operation {
 pub(crate) struct Incarnation {
     pub(crate) id: TableId,
     pub(crate) name: Box<str>,
+    /// The version that gave it its name: before, there is nothing to see of it.
+    named_at: Version,
     /// The version that dropped it; `u64::MAX` while it lives.
     dropped_at: AtomicU64,
 }
 
 impl Incarnation {
-    pub(crate) fn new(id: TableId, name: &str) -> Arc<Self> {
-        Arc::new(Self { id, name: name.into(), dropped_at: AtomicU64::new(u64::MAX) })
+    pub(crate) fn new(id: TableId, name: &str, named_at: Version) -> Arc<Self> {
+        let dropped_at = AtomicU64::new(u64::MAX);
+        Arc::new(Self { id, name: name.into(), named_at, dropped_at })
     }
 
     pub(crate) fn drop_at(&self, version: Version) {
@@ -87,9 +90,13 @@ impl Incarnation {
         Version::from_ticks(self.dropped_at.load(Ordering::Acquire))
     }
 
-    /// Fails if the table no longer exists for a read at `at`.
-    pub(crate) fn check_at(&self, at: Version) -> Result<()> {
-        if self.dropped_at() <= at { Err(self.not_found()) } else { Ok(()) }
+    /// The version to read for a read at `at`: nothing is there before the table has its name,
+    /// though rows that were loaded are older. Fails if the table no longer exists.
+    pub(crate) fn read_at(&self, at: Version) -> Result<Version> {
+        if self.dropped_at() <= at {
+            return Err(self.not_found());
+        }
+        Ok(if at < self.named_at { Version::ZERO } else { at })
     }
 
     pub(crate) fn not_found(&self) -> Error {

@@ -104,6 +104,13 @@ impl Pipeline {
         self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
     }
 
+    /// Has everything up to `version` published by somebody, if only a background job.
+    pub(crate) fn publish_soon(&self, version: Version) {
+        if version > self.visible() {
+            self.drive_in_background();
+        }
+    }
+
     /// Writes one group, if anything is queued, and publishes it.
     fn drive(&self, log: &mut Log) {
         if self.has_ended() {

@@ -190,10 +190,8 @@ impl<T> Drop for Commit<T> {
         if let Some(key) = self.waiter.take() {
             self.pipeline.waiters().deregister(key);
         }
-        if let State::Applied(applied) = &self.state
-            && applied.upto > self.pipeline.visible()
-        {
-            self.pipeline.drive_in_background();
+        if let State::Applied(applied) = &self.state {
+            self.pipeline.publish_soon(applied.upto);
         }
     }
 }

@@ -144,7 +144,7 @@ mod tests {
             row("a", "1", "y"),
             row("a", "2", "new"),
         ];
-        let sections = sections(&Incarnation::new(TableId::FIRST, "t"), rows);
+        let sections = sections(&Incarnation::new(TableId::FIRST, "t", Version::ZERO), rows);
         let flat: Vec<_> = sections
             .iter()
             .flat_map(|(_, rows)| rows)

@@ -18,12 +18,15 @@ mod file;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gc;
+mod load;
+mod load_files;
 mod manifest;
 mod open;
 mod output;
 mod picker;
 mod pressure;
 mod recover;
+mod reserved;
 mod schedule;
 mod snapshots;
 mod state;
@@ -34,9 +37,11 @@ mod tree;
 mod view;
 
 pub(crate) use file::TableFile;
+pub(crate) use load::Load;
 pub(crate) use manifest::CURRENT;
 pub(crate) use pressure::Admission;
 pub(crate) use recover::is_ours;
+pub(crate) use reserved::Reservation;
 pub(crate) use tree::{Flushed, OpenContext, Opened, Tree};
 pub(crate) use view::View;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! [`Outputs`]: the files that a flush or compaction writes.
 //!
-//! Invariant: all entries of a key go into one file, and files that do not become part of the tree
-//! are removed: an [`Outputs`] that is dropped unfinished, or finished ones that are refused,
-//! leave nothing behind.
+//! Invariant: all entries of a key go into one file, no file reaches across keys that are
+//! [reserved](super::reserved), and files that do not become part of the tree are removed: an
+//! [`Outputs`] that is dropped unfinished, or finished ones that are refused, leave nothing behind.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,9 +16,6 @@ use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::sst::{self, FileId, FileMeta, Reader, Writer, WriterOptions};
 use crate::version::Version;
-
-/// From this level on, blocks are compressed: above it data is rewritten soon anyway.
-pub(super) const FIRST_COMPRESSED: u8 = 2;
 
 /// Where files end.
 pub(super) struct Cut<'a> {
@@ -42,11 +40,14 @@ impl Cut<'_> {
 }
 
 /// Writes entries to as many files as they take.
-pub(super) struct Outputs<'a> {
-    tree: &'a Tree,
+pub(super) struct Outputs<'a, T: Deref<Target = Tree> = &'a Tree> {
+    tree: T,
     level: Level,
     gc_bound: Version,
     cut: Cut<'a>,
+    /// Where reserved keys begin, in order, and the first of these places that is not passed.
+    reserved: Vec<Box<[u8]>>,
+    next_reserved: usize,
     current: Option<(PathBuf, Writer)>,
     done: Vec<Arc<TableFile>>,
     /// The first of the files below that does not end before the current key.
@@ -55,9 +56,11 @@ pub(super) struct Outputs<'a> {
     passed: u64,
 }
 
-impl<'a> Outputs<'a> {
-    pub(super) fn new(tree: &'a Tree, level: Level, gc_bound: Version, cut: Cut<'a>) -> Self {
+impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
+    pub(super) fn new(tree: T, level: Level, gc_bound: Version, cut: Cut<'a>) -> Self {
         Self {
+            reserved: tree.reserved.starts(),
+            next_reserved: 0,
             tree,
             level,
             gc_bound,
@@ -73,8 +76,10 @@ impl<'a> Outputs<'a> {
     pub(super) fn add(&mut self, entry: Entry<'_>, starts_key: bool) -> Result<()> {
         if starts_key {
             let at_boundary = self.pass(entry.key);
+            let crosses = self.cross(entry.key);
             let written = self.current.as_ref().map(|(_, writer)| writer.written_bytes());
-            if written.is_some_and(|written| self.cut.ends(written, self.passed, at_boundary)) {
+            let ends = |written| crosses || self.cut.ends(written, self.passed, at_boundary);
+            if written.is_some_and(ends) {
                 self.end_file()?;
             }
         }
@@ -86,6 +91,11 @@ impl<'a> Outputs<'a> {
             Some((_, writer)) => writer.add(entry),
             None => Ok(()),
         }
+    }
+
+    /// About the length of the file that is being written.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.current.as_ref().map_or(0, |(_, writer)| writer.written_bytes())
     }
 
     /// Counts the files below that end before `key`; says whether there were any.
@@ -101,11 +111,20 @@ impl<'a> Outputs<'a> {
         self.next_below > start
     }
 
+    /// Says whether reserved keys lie between the key before and this one.
+    fn cross(&mut self, key: &[u8]) -> bool {
+        let start = self.next_reserved;
+        while self.reserved.get(self.next_reserved).is_some_and(|reserved| **reserved <= *key) {
+            self.next_reserved += 1;
+        }
+        self.next_reserved > start
+    }
+
     fn begin_file(&mut self) -> Result<()> {
         let id = FileId::new(self.tree.next_file.fetch_add(1, Ordering::Relaxed));
         let path = self.tree.dir.join(sst::file_name(id));
         let file = self.tree.disk.create(&path).map_err(|e| Error::io("create", &path, e))?;
-        let compression = self.tree.zstd.filter(|_| self.level.get() >= FIRST_COMPRESSED);
+        let compression = self.tree.zstd.filter(|_| self.level >= Level::FIRST_COMPRESSED);
         let options = WriterOptions { compression, ..WriterOptions::default() };
         match Writer::new(file, path.clone(), id, options) {
             Ok(writer) => {
@@ -152,7 +171,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-impl Drop for Outputs<'_> {
+impl<T: Deref<Target = Tree>> Drop for Outputs<'_, T> {
     fn drop(&mut self) {
         self.done.iter().for_each(|file| file.set_obsolete());
         if let Some((path, writer)) = self.current.take() {

@@ -20,11 +20,10 @@ use std::sync::Arc;
 use super::compaction::Inputs;
 use super::file::TableFile;
 use super::gc;
-use super::output::FIRST_COMPRESSED;
 use super::snapshots::Horizon;
 use super::state::{Level, LevelState, is_pending, overlapping};
 use crate::options::Sizing;
-use crate::sst::FileId;
+use crate::sst::{FileId, FileMeta};
 use crate::tombstone::RangeTombstone;
 
 /// So many files in level 0 are compacted into level 1: every read looks into each of them.
@@ -45,6 +44,8 @@ pub(super) enum Task {
     Rewrite(Inputs),
     /// Make files part of another level as they are.
     Move(Inputs),
+    /// Make new files part of their levels.
+    Add(Vec<(Level, Arc<TableFile>)>),
     /// Remove files of which no reader sees anything.
     Drop(Vec<(Level, Arc<TableFile>)>),
 }
@@ -63,7 +64,7 @@ impl Task {
     pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
             Self::Rewrite(inputs) | Self::Move(inputs) => claim(inputs).into_iter().collect(),
-            Self::Drop(files) => {
+            Self::Add(files) | Self::Drop(files) => {
                 files.iter().map(|(level, file)| claim_file(*level, file)).collect()
             }
         }
@@ -96,7 +97,7 @@ impl Claim {
 }
 
 /// What level `level` may hold; without limit in the last one, and level 0 counts files.
-fn target(sizing: &Sizing, level: Level) -> u64 {
+pub(super) fn target(sizing: &Sizing, level: Level) -> u64 {
     let factor = FANOUT.saturating_pow(u32::from(level.get()).saturating_sub(1));
     sizing.level_base_bytes.saturating_mul(factor)
 }
@@ -223,7 +224,7 @@ impl Picker<'_> {
     /// One file of a level other than 0, to the next level.
     fn push_down(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         let inputs = self.free(self.descend(level, vec![Arc::clone(file)])?)?;
-        let begins_compressed = level.get() + 1 == FIRST_COMPRESSED && self.compresses;
+        let begins_compressed = level.below() == Level::FIRST_COMPRESSED && self.compresses;
         let moves = inputs.files.len() == 1 && !begins_compressed && !is_garbage(file);
         Some(if moves { Task::Move(inputs) } else { Task::Rewrite(inputs) })
     }
@@ -239,6 +240,25 @@ impl Picker<'_> {
             inputs.push((output, below));
         }
         Some(Inputs { files: inputs, output })
+    }
+
+    /// New files go to their levels, once nothing is at work in their ranges there.
+    pub(super) fn add(&self, files: &[(Level, Arc<TableFile>)]) -> Option<Task> {
+        let placed =
+            files.iter().map(|(level, file)| (self.clear_level(*level, file), Arc::clone(file)));
+        let task = Task::Add(placed.collect());
+        let claims = task.claims();
+        let at_work = |claim| self.running.iter().any(|other| other.conflicts(claim));
+        (!claims.iter().any(at_work)).then_some(task)
+    }
+
+    /// The first level from `level` on where no file reaches across a new one, which should be
+    /// `level`; level 0 takes any.
+    fn clear_level(&self, level: Level, file: &TableFile) -> Level {
+        let FileMeta { smallest, largest, .. } = &file.meta;
+        let is_clear = |&level: &Level| self.state.overlapping(level, smallest, largest).is_empty();
+        debug_assert!(is_clear(&level), "keys that are reserved are nobody else's");
+        Level::all().filter(|&at| at >= level).find(is_clear).unwrap_or(Level::ZERO)
     }
 
     /// A file that holds much in vain, with every level within its target.

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
-
 use super::compaction::Inputs;
+use super::file::TableFile;
 use super::picker::{self, Claim, Picker, Task};
-use super::state::Change;
+use super::snapshots::Horizon;
+use super::state::{Change, Level};
 use super::tree::Tree;
 use super::view::{Frozen, View};
 use crate::env::JobClass;
@@ -119,17 +119,25 @@ impl Tree {
         }
         let horizon = self.snapshots.horizon();
         let view = self.views.load();
-        let picker = Picker {
+        let task = self.picker(schedule, &horizon, &view).pick()?;
+        let claimed = self.claim(schedule, &task);
+        Some((task, claimed))
+    }
+
+    fn picker<'a>(
+        &'a self,
+        schedule: &'a Schedule,
+        horizon: &'a Horizon,
+        view: &'a View,
+    ) -> Picker<'a> {
+        Picker {
             state: &view.levels,
-            horizon: &horizon,
+            horizon,
             sizing: &self.sizing,
             compresses: self.zstd.is_some(),
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
             avoid: &schedule.avoid,
-        };
-        let task = picker.pick()?;
-        let claimed = self.claim(schedule, &task);
-        Some((task, claimed))
+        }
     }
 
     fn claim(&self, schedule: &mut Schedule, task: &Task) -> Claimed {
@@ -157,6 +165,14 @@ impl Tree {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
                 self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
                 self.metrics.files_moved.add(inputs.all().count() as u64);
+                Ok(())
+            }
+            Task::Add(files) => {
+                let bytes = files.iter().map(|(_, file)| file.meta.bytes).sum();
+                self.install(Change { added: files.clone(), ..Change::default() })?;
+                self.metrics.loads.add(1);
+                self.metrics.load_bytes.add(bytes);
+                tracing::debug!(files = files.len(), bytes, "loaded");
                 Ok(())
             }
             Task::Drop(files) => {
@@ -207,22 +223,39 @@ impl Tree {
     }
 
     fn compact_everything(&self) -> Result<()> {
-        let mut schedule = self.lock_when_idle()?;
-        let state = Arc::clone(&self.views.load().levels);
-        let Some(task) = picker::everything(&state, &self.sizing) else { return Ok(()) };
-        let claimed = self.claim(&mut schedule, &task);
-        drop(schedule);
+        let begun = self.wait_for_tasks(|schedule| {
+            schedule.running.is_empty().then(|| {
+                let state = Arc::clone(&self.views.load().levels);
+                let task = picker::everything(&state, &self.sizing)?;
+                Some((self.claim(schedule, &task), task))
+            })
+        })?;
+        let Some((claimed, task)) = begun else { return Ok(()) };
         let done = self.execute(&task);
         drop(claimed);
         done
     }
 
-    /// Waits until no compaction runs.
-    fn lock_when_idle(&self) -> Result<MutexGuard<'_, Schedule>> {
+    /// Makes new files part of the tree, across whose keys no other file reaches.
+    pub(super) fn install_new(&self, files: &[(Level, Arc<TableFile>)]) -> Result<()> {
+        let (claimed, task) = self.wait_for_tasks(|schedule| {
+            let horizon = self.snapshots.horizon();
+            let view = self.views.load();
+            let task = self.picker(schedule, &horizon, &view).add(files)?;
+            Some((self.claim(schedule, &task), task))
+        })?;
+        let done = self.execute(&task);
+        drop(claimed);
+        self.schedule_compactions();
+        done
+    }
+
+    /// Waits for tasks to end until `begin` gives something.
+    fn wait_for_tasks<T>(&self, mut begin: impl FnMut(&mut Schedule) -> Option<T>) -> Result<T> {
         loop {
             let mut schedule = self.schedule.lock();
-            if schedule.running.is_empty() {
-                return Ok(schedule);
+            if let Some(begun) = begin(&mut schedule) {
+                return Ok(begun);
             }
             if !self.jobs.stepped() {
                 self.task_ended.wait(&mut schedule);

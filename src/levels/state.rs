@@ -27,6 +27,8 @@ pub(crate) struct Level(u8);
 impl Level {
     pub(crate) const ZERO: Self = Self(0);
     pub(crate) const ONE: Self = Self(1);
+    /// From this level on, blocks are compressed: above it data is rewritten soon anyway.
+    pub(crate) const FIRST_COMPRESSED: Self = Self(2);
     pub(crate) const LAST: Self = Self(LEVELS as u8 - 1);
 
     /// `None` if there is no such level.

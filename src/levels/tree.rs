@@ -12,6 +12,7 @@ use super::file::Janitor;
 use super::manifest::{Manifest, ManifestId};
 use super::picker;
 use super::pressure::{Admission, Debt, SHORTEST_WAIT, Tolerance, Turnstile, WaitList, toll};
+use super::reserved::Reserved;
 use super::schedule::Schedule;
 use super::snapshots::Snapshots;
 use super::state::{Change, Level, LevelState};
@@ -79,6 +80,7 @@ pub(crate) struct Tree {
     pub(super) manifest: Mutex<Manifest>,
     pub(super) schedule: Mutex<Schedule>,
     pub(super) task_ended: Condvar,
+    pub(super) reserved: Reserved,
     pub(super) flush_lock: Mutex<()>,
     pub(super) flush_queued: AtomicBool,
     /// Flushes and compactions under way give up: the log still has what was not flushed.
@@ -132,6 +134,7 @@ impl Tree {
             manifest: Mutex::new(manifest),
             schedule: Mutex::default(),
             task_ended: Condvar::new(),
+            reserved: Reserved::default(),
             flush_lock: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),

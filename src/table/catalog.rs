@@ -5,7 +5,8 @@
 //! never writes again, because the drop holds every latch while it marks the incarnation.
 //!
 //! The catalog is partition "" of table 0: RowKey "" holds the next id, every other RowKey is a
-//! name and holds its id, each as a varint.
+//! name and holds its id, each as a varint. In partition "loads" of table 0 each RowKey is the id,
+//! as a varint, of a table that is being loaded and has no name yet, and holds the name to be.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -16,6 +17,7 @@ use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
 use crate::key::{self, TableId};
+use crate::levels::Reservation;
 use crate::read;
 use crate::sst::Lookup;
 use crate::varint::{push_varint, read_varint};
@@ -23,6 +25,10 @@ use crate::version::Version;
 
 /// RowKey of the entity that holds the next table id.
 const NEXT_ID: &[u8] = b"";
+/// PartitionKey of the names.
+pub(super) const NAMES: &[u8] = b"";
+/// PartitionKey of the ids that are being loaded.
+pub(super) const LOADS: &[u8] = b"loads";
 
 /// A part of the list of tables, in byte order of their names.
 ///
@@ -58,6 +64,26 @@ pub(super) struct Catalog {
     open: Mutex<HashMap<TableId, Weak<Incarnation>>>,
 }
 
+/// A load that has begun.
+pub(super) struct Begun {
+    pub(super) id: TableId,
+    /// That of its rows.
+    pub(super) version: Version,
+    pub(super) reservation: Reservation,
+}
+
+/// Why a name cannot be given, and the version from which on that is visible.
+struct Taken {
+    upto: Version,
+    error: Error,
+}
+
+impl Taken {
+    fn into_applied<T>(self) -> Applied<T> {
+        Applied::failed(self.upto, self.error)
+    }
+}
+
 /// What the catalog says of a name, durable or not.
 struct Entry {
     /// Of the commit that created or dropped it; zero if it never was.
@@ -68,21 +94,76 @@ struct Entry {
 impl Catalog {
     /// Under the latches it needs: creates a table, or says that it exists.
     pub(super) fn create(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
-        let partition = key::encode_partition(TableId::CATALOG, b"");
+        let partition = key::encode_partition(TableId::CATALOG, NAMES);
         let _latch = pipeline.latches().lock(key::hash(&partition));
-        let (entry, next) = match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
-            (Ok(entry), Ok(next)) => (entry, next.id.unwrap_or(TableId::FIRST)),
-            (Err(error), _) | (_, Err(error)) => return Applied::failed(Version::ZERO, error),
+        let next = match free_id(pipeline, name) {
+            Ok(next) => next,
+            Err(taken) => return taken.into_applied(),
         };
-        if entry.id.is_some() {
-            return Applied::failed(entry.version, Error::TableExists(name.into()));
-        }
         let mut payload = Payload::default();
         payload.rows(&partition, 2);
         payload.put(NEXT_ID, &encode_id(next.next()));
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
-        Applied::done(version, self.incarnation(next, name))
+        Applied::done(version, entered(&mut self.open.lock(), next, name, version))
+    }
+
+    /// Gives out an id for a table that is to be loaded before it gets its name.
+    pub(super) fn begin_load(pipeline: &Pipeline, name: &str) -> Applied<Begun> {
+        let [names, loads] = &partitions();
+        let both = [names, loads].into_iter().map(|partition| key::hash(partition));
+        let _latches = pipeline.latches().lock_many(both);
+        let id = match free_id(pipeline, name) {
+            Ok(next) => next,
+            Err(taken) => return taken.into_applied(),
+        };
+        // Under the latch: nobody has a later id yet.
+        let reservation = Reservation::new(pipeline.tree(), &key::encode_table(id));
+        let mut payload = Payload::default();
+        payload.rows(names, 1);
+        payload.put(NEXT_ID, &encode_id(id.next()));
+        payload.rows(loads, 1);
+        payload.put(&encode_id(id), name.as_bytes());
+        let version = pipeline.submit(&Prepared::new(payload));
+        Applied::done(version, Begun { id, version, reservation })
+    }
+
+    /// Gives a table that was loaded its name.
+    pub(super) fn end_load(pipeline: &Pipeline, id: TableId, name: &str) -> Applied<()> {
+        let [names, loads] = &partitions();
+        let both = [names, loads].into_iter().map(|partition| key::hash(partition));
+        let _latches = pipeline.latches().lock_many(both);
+        if let Err(taken) = free_id(pipeline, name) {
+            return taken.into_applied();
+        }
+        let mut payload = Payload::default();
+        payload.rows(names, 1);
+        payload.put(name.as_bytes(), &encode_id(id));
+        payload.rows(loads, 1);
+        payload.delete(&encode_id(id));
+        Applied::done(pipeline.submit(&Prepared::new(payload)), ())
+    }
+
+    /// Forgets a load, and deletes what the table files have of it.
+    pub(super) fn abandon_load(pipeline: &Pipeline, id: TableId, has_files: bool) -> Version {
+        let [_, loads] = &partitions();
+        let _latch = pipeline.latches().lock(key::hash(loads));
+        let mut payload = Payload::default();
+        payload.rows(loads, 1);
+        payload.delete(&encode_id(id));
+        if !has_files {
+            return pipeline.submit(&Prepared::new(payload));
+        }
+        let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
+        payload.delete_range(&low, &high);
+        pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
+    }
+
+    /// Forgets a load that the process which began it did not end, by the RowKey that says so.
+    pub(super) fn abandon_left_load(pipeline: &Pipeline, row_key: &[u8]) -> Version {
+        let id = decode_id(row_key);
+        debug_assert!(id >= TableId::FIRST, "the catalog is never loaded");
+        Self::abandon_load(pipeline, id, !is_blank(pipeline, id).unwrap_or(false))
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
@@ -99,7 +180,7 @@ impl Catalog {
             return Applied::failed(entry.version, Error::TableNotFound(name.into()));
         };
         let mut payload = Payload::default();
-        payload.rows(&key::encode_partition(TableId::CATALOG, b""), 1);
+        payload.rows(&key::encode_partition(TableId::CATALOG, NAMES), 1);
         payload.delete(name.as_bytes());
         let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
         // Tables that come and go unused leave nothing behind.
@@ -121,16 +202,28 @@ impl Catalog {
         let (entry, found) = {
             let mut open = self.open.lock();
             let entry = lookup(pipeline, name.as_bytes())?;
-            let found = entry.id.map(|id| entered(&mut open, id, name));
+            let found = entry.id.map(|id| entered(&mut open, id, name, entry.version));
             (entry, found)
         };
         pipeline.wait(entry.version)?;
         found.ok_or_else(|| Error::TableNotFound(name.into()))
     }
+}
 
-    fn incarnation(&self, id: TableId, name: &str) -> Arc<Incarnation> {
-        entered(&mut self.open.lock(), id, name)
+/// The next id, if the name is free. The caller has the latch of the names.
+fn free_id(pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
+    match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
+        (Ok(Entry { id: None, .. }), Ok(next)) => Ok(next.id.unwrap_or(TableId::FIRST)),
+        (Ok(entry), Ok(_)) => {
+            Err(Taken { upto: entry.version, error: Error::TableExists(name.into()) })
+        }
+        (Err(error), _) | (_, Err(error)) => Err(Taken { upto: Version::ZERO, error }),
     }
+}
+
+/// The encoded partitions of names and of loads.
+fn partitions() -> [Vec<u8>; 2] {
+    [NAMES, LOADS].map(|partition_key| key::encode_partition(TableId::CATALOG, partition_key))
 }
 
 /// The incarnation with this id; all handles on a table share one.
@@ -138,6 +231,7 @@ fn entered(
     open: &mut HashMap<TableId, Weak<Incarnation>>,
     id: TableId,
     name: &str,
+    named_at: Version,
 ) -> Arc<Incarnation> {
     if let Some(incarnation) = open.get(&id).and_then(Weak::upgrade) {
         return incarnation;
@@ -145,7 +239,7 @@ fn entered(
     if open.len() == open.capacity() {
         open.retain(|_, weak| weak.strong_count() > 0);
     }
-    let incarnation = Incarnation::new(id, name);
+    let incarnation = Incarnation::new(id, name, named_at);
     open.insert(id, Arc::downgrade(&incarnation));
     incarnation
 }
@@ -156,7 +250,7 @@ fn is_blank(pipeline: &Pipeline, table: TableId) -> Result<bool> {
 }
 
 fn lookup(pipeline: &Pipeline, row_key: &[u8]) -> Result<Entry> {
-    let key = key::encode(TableId::CATALOG, b"", row_key);
+    let key = key::encode(TableId::CATALOG, NAMES, row_key);
     let found =
         read::get_raw(&pipeline.tree().view(), &Lookup::new(&key), Version::MAX, |found| {
             let id = (found.kind == Kind::Put).then(|| decode_id(found.value));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::catalog::{Catalog, TableList};
+use super::load::{self, TableLoader};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::table::Table;
@@ -74,7 +75,9 @@ impl Database {
             report: opened.report,
             _lock: opened.lock,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        load::abandon_unfinished(&inner)?;
+        Ok(Self { inner })
     }
 
     /// The directory.
@@ -102,6 +105,17 @@ impl Database {
             let Applied { upto, result } = inner.catalog.create(pipeline, &name);
             Applied { upto, result: result.map(|incarnation| Table::new(inner, incarnation)) }
         })
+    }
+
+    /// Begins to load a table that does not exist, from rows in key order: straight into table
+    /// files, by far the cheapest way to store many rows. The table is there, with all rows, once
+    /// [`TableLoader::finish`] has returned; before, nobody sees any of it.
+    ///
+    /// # Errors
+    /// As for [`create_table`](Self::create_table).
+    pub fn load_table(&self, name: &str) -> Result<TableLoader> {
+        check_name(name)?;
+        TableLoader::begin(&self.inner, name)
     }
 
     /// Opens a table, creating it if it does not exist.

@@ -54,6 +54,10 @@ pub struct Stats {
     pub flushes: u64,
     /// Bytes of table files that flushes wrote.
     pub flush_bytes: u64,
+    /// Tables loaded from rows in key order.
+    pub loads: u64,
+    /// Bytes of table files that loads wrote.
+    pub load_bytes: u64,
     /// Compactions that rewrote files.
     pub compactions: u64,
     /// Bytes that compactions read.
@@ -122,6 +126,8 @@ impl Stats {
             compaction_debt_bytes: tree.compaction_debt_bytes,
             flushes: tree.flushes,
             flush_bytes: tree.flush_bytes,
+            loads: tree.loads,
+            load_bytes: tree.load_bytes,
             compactions: tree.compactions,
             compaction_read_bytes: tree.compaction_read_bytes,
             compaction_written_bytes: tree.compaction_written_bytes,

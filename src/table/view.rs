@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
-use super::catalog::TableList;
+use super::catalog::{NAMES, TableList};
 use super::database::Inner;
 use super::page::Row;
 use super::query::Query;
@@ -184,8 +184,7 @@ impl TableView {
     pub(super) fn read_point(&self) -> Result<(Guard<Arc<View>>, Version)> {
         let (view, newest) = self.inner.pipeline().tree().read_point();
         let at = self.snapshot.as_ref().map_or(newest, Snapshot::version);
-        self.incarnation.check_at(at)?;
-        Ok((view, at))
+        Ok((view, self.incarnation.read_at(at)?))
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
@@ -208,21 +207,26 @@ pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bound
     (owned(range.start_bound()), owned(range.end_bound()))
 }
 
-/// Names in the catalog, which is a table as any other.
+/// The catalog, which is a table as any other.
+pub(super) fn catalog(inner: &Arc<Inner>) -> TableView {
+    TableView {
+        inner: Arc::clone(inner),
+        incarnation: Incarnation::new(TableId::CATALOG, "the catalog", Version::ZERO),
+        snapshot: None,
+    }
+}
+
+/// Names in the catalog.
 pub(super) fn list_names(
     inner: &Arc<Inner>,
     from: Option<&str>,
     limit: usize,
 ) -> Result<TableList> {
-    let view = TableView {
-        inner: Arc::clone(inner),
-        incarnation: Incarnation::new(TableId::CATALOG, "the catalog"),
-        snapshot: None,
-    };
+    let view = catalog(inner);
     // The first RowKey is "", which holds the next id and is no name.
     let from = from.filter(|name| !name.is_empty()).unwrap_or("\0");
     let mut list = TableList::default();
-    let mut pages = view.query().partition("").rows(from..).pages();
+    let mut pages = view.query().partition(NAMES).rows(from..).pages();
     while list.next.is_none() {
         let Some(page) = pages.next().transpose()? else {
             break;

@@ -16,6 +16,7 @@ mod insert_patterns;
 mod keys_and_order;
 mod large_values;
 mod limits;
+mod load;
 mod many_partitions;
 mod multi_get;
 mod open_close;

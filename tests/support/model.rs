@@ -33,10 +33,34 @@ pub struct Model {
 pub enum Write {
     Create(u8),
     Drop(u8),
-    Commit { table: u8, partition: u8, operations: Vec<Operation> },
-    Import { table: u8, partition: u8, first_row: u8, rows: u8, len: u16 },
-    DeletePartition { table: u8, partition: u8 },
-    DeleteRange { table: u8, partition: u8, rows: (Bound<u8>, Bound<u8>) },
+    Commit {
+        table: u8,
+        partition: u8,
+        operations: Vec<Operation>,
+    },
+    Import {
+        table: u8,
+        partition: u8,
+        first_row: u8,
+        rows: u8,
+        len: u16,
+    },
+    /// A new table with so many rows in each of the partitions up to one.
+    Load {
+        table: u8,
+        last_partition: u8,
+        rows: u8,
+        len: u16,
+    },
+    DeletePartition {
+        table: u8,
+        partition: u8,
+    },
+    DeleteRange {
+        table: u8,
+        partition: u8,
+        rows: (Bound<u8>, Bound<u8>),
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -162,6 +186,7 @@ impl Write {
             Self::Create(table) | Self::Drop(table) => *table,
             Self::Commit { table, .. }
             | Self::Import { table, .. }
+            | Self::Load { table, .. }
             | Self::DeletePartition { table, .. }
             | Self::DeleteRange { table, .. } => *table,
         }
@@ -208,6 +233,17 @@ impl Model {
                     Outcome::Done
                 }
             },
+            Write::Load { table, last_partition, rows, len } => {
+                match self.tables.entry(table_name(*table)) {
+                    Entry::Occupied(_) => Outcome::TableExists,
+                    Entry::Vacant(entry) => {
+                        let rows = loaded_rows(*last_partition, *rows, *len, step);
+                        let stored = |value| Entity { version: Version::ZERO, value };
+                        entry.insert(rows.into_iter().map(|(k, v)| (k, stored(v))).collect());
+                        Outcome::Done
+                    }
+                }
+            }
             Write::Drop(table) => match self.tables.remove(&table_name(*table)) {
                 Some(_) => Outcome::Done,
                 None => Outcome::TableNotFound,
@@ -254,7 +290,9 @@ fn apply_to_table(table: &mut TableModel, write: &Write, step: u32) -> Result<()
             let (pk, rows) = (partition_key(*partition), bounds(rows, row_key));
             table.retain(|key, _| key.0 != pk || !within(&rows, &key.1));
         }
-        Write::Create(_) | Write::Drop(_) => unreachable!("not writes to a table"),
+        Write::Create(_) | Write::Drop(_) | Write::Load { .. } => {
+            unreachable!("not writes to a table")
+        }
     }
     Ok(())
 }
@@ -290,6 +328,19 @@ fn committed(
         after.insert(key, Entity { version: Version::ZERO, value });
     }
     Ok(after)
+}
+
+/// The rows of a load, in key order.
+fn loaded_rows(last_partition: u8, rows: u8, len: u16, step: u32) -> BTreeMap<Key, Vec<u8>> {
+    let keys = (0..=last_partition).flat_map(|p| (0..rows).map(move |row| (p, row)));
+    keys.map(|(p, row)| ((partition_key(p), row_key(row)), value(step, row, len))).collect()
+}
+
+/// Loads a table; gives its version.
+pub fn load(database: &Database, name: &str, rows: &BTreeMap<Key, Vec<u8>>) -> Result<Version> {
+    let mut loader = database.load_table(name)?;
+    rows.iter().try_for_each(|((pk, rk), value)| loader.put(pk, rk, value))?;
+    Ok(loader.finish()?.version)
 }
 
 /// A write that was started.
@@ -333,6 +384,14 @@ pub fn start(
     match write {
         Write::Create(_) => return Started::Create(database.create_table(&name)),
         Write::Drop(_) => return Started::Commit(database.drop_table(&name)),
+        Write::Load { last_partition, rows, len, .. } => {
+            let rows = loaded_rows(*last_partition, *rows, *len, step);
+            let loaded = load(database, &name, &rows);
+            if loaded.is_ok() {
+                handles.remove(&name);
+            }
+            return Started::Done(loaded);
+        }
         _ => {}
     }
     let table = match handles.get(&name) {
@@ -360,7 +419,7 @@ pub fn start(
         Write::DeleteRange { partition, rows, .. } => {
             Started::Commit(table.delete_range(partition_key(*partition), bounds(rows, row_key)))
         }
-        Write::Create(_) | Write::Drop(_) => unreachable!("returned above"),
+        Write::Create(_) | Write::Drop(_) | Write::Load { .. } => unreachable!("returned above"),
     }
 }
 

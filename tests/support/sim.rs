@@ -72,7 +72,10 @@ impl Script {
                     let mut after = before;
                     let expected = after.apply(write, self.step);
                     self.states.push(after);
-                    let is_done = matches!(write, Write::Create(_) | Write::Import { .. });
+                    let is_done = matches!(
+                        write,
+                        Write::Create(_) | Write::Import { .. } | Write::Load { .. }
+                    );
                     if is_done || started.is_held_back() {
                         settle(started, &mut handles, &expected)?;
                     } else {

@@ -83,6 +83,9 @@ pub fn write() -> impl Strategy<Value = Write> {
             len,
         },
     );
+    let load = (table(), 0..PARTITIONS, 0u8..60, 0u16..120).prop_map(
+        |(table, last_partition, rows, len)| Write::Load { table, last_partition, rows, len },
+    );
     let range = (table(), partition(), bound(row()), bound(row())).prop_map(
         |(table, partition, low, high)| Write::DeleteRange { table, partition, rows: (low, high) },
     );
@@ -93,6 +96,7 @@ pub fn write() -> impl Strategy<Value = Write> {
             Write::Commit { table, partition, operations }
         }),
         3 => import,
+        1 => load,
         1 => (table(), partition())
             .prop_map(|(table, partition)| Write::DeletePartition { table, partition }),
         1 => range,

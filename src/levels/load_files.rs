@@ -1,0 +1,88 @@
+//! [`LoadFiles`]: the files of a table that is being loaded.
+//!
+//! Rows come in key order, so they go straight into files, each for the first level that has room
+//! for it. All become part of the tree by one edit; until then they are removed when dropped. They
+//! hold no range tombstone back: none can be about their keys that is not newer than all of them.
+
+use std::sync::Arc;
+
+use super::file::TableFile;
+use super::output::{Cut, Outputs};
+use super::picker;
+use super::reserved::Reservation;
+use super::state::Level;
+use super::tree::Tree;
+use crate::entry::{Entry, Kind};
+use crate::error::Result;
+use crate::version::Version;
+
+/// Files for the keys of a reservation.
+pub(super) struct LoadFiles {
+    reservation: Reservation,
+    version: Version,
+    /// The file that is being written, and its level.
+    current: Option<(Level, Outputs<'static, Arc<Tree>>)>,
+    done: Vec<(Level, Arc<TableFile>)>,
+}
+
+impl LoadFiles {
+    /// All entries get this version.
+    pub(super) fn new(reservation: Reservation, version: Version) -> Self {
+        Self { reservation, version, current: None, done: Vec::new() }
+    }
+
+    /// Adds the next entry.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let entry = Entry { key, version: self.version, kind: Kind::Put, value };
+        let file_bytes = self.reservation.tree.sizing.file_bytes;
+        match &mut self.current {
+            Some((_, file)) if file.written_bytes() < file_bytes => file.add(entry, true),
+            _ => {
+                self.end_file()?;
+                let level = self.next_level();
+                let tree = Arc::clone(&self.reservation.tree);
+                let cut = Cut { file_bytes, grandparents: &[] };
+                let file = Outputs::new(tree, level, self.version, cut);
+                self.current.insert((level, file)).1.add(entry, true)
+            }
+        }
+    }
+
+    /// Where the next file is to rest: in the first level that has room for it.
+    fn next_level(&self) -> Level {
+        let Tree { views, sizing, .. } = &*self.reservation.tree;
+        let state = &views.load().levels;
+        let has_room = |level: &Level| {
+            let ours = self.done.iter().filter(|(at, _)| at == level);
+            let ours: u64 = ours.map(|(_, file)| file.meta.bytes).sum();
+            let bytes = state.bytes(*level) + ours + sizing.file_bytes;
+            bytes <= picker::target(sizing, *level)
+        };
+        let mut sorted = Level::all().filter(|&level| level > Level::ZERO);
+        sorted.find(has_room).unwrap_or(Level::LAST)
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        if let Some((level, file)) = self.current.take() {
+            let files = file.finish()?;
+            self.done.extend(files.into_iter().map(|file| (level, file)));
+        }
+        Ok(())
+    }
+
+    /// Makes the files part of the tree, durably.
+    ///
+    /// # Errors
+    /// What writing reports. If it is the manifest's, it is not known whether they are part of it.
+    pub(super) fn install(mut self) -> Result<()> {
+        self.end_file()?;
+        let files = std::mem::take(&mut self.done);
+        if files.is_empty() { Ok(()) } else { self.reservation.tree.install_new(&files) }
+    }
+}
+
+impl Drop for LoadFiles {
+    fn drop(&mut self) {
+        self.done.iter().for_each(|(_, file)| file.set_obsolete());
+    }
+}
