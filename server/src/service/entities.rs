@@ -11,6 +11,7 @@ use super::write::{Done, Echo, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
+use crate::wire::json::decode_entity;
 
 /// The answer to Query Entities for one entity.
 pub(super) async fn get(
@@ -44,7 +45,7 @@ pub(super) async fn write(
 ) -> Result<Answer, ServiceError> {
     let headers = &call.head.headers;
     let if_match = if_match(headers)?;
-    let parse = || Write::body(request_format(headers, call.version)?, body);
+    let parse = || Write::body(request_format(headers, call.version)?, body, decode_entity);
     let (table, write) = Write::parse(call.verb, &call.address.resource, if_match, parse)?;
     write.allow(call, table)?;
     let echo = match call.verb {

@@ -26,6 +26,7 @@ use crate::headers::{
 use crate::wire::batch::{
     self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, SubRequest,
 };
+use crate::wire::json::EntityDecoder;
 
 /// Operations in a change set (protocol 8).
 const MAX_OPERATIONS: usize = 100;
@@ -239,6 +240,7 @@ struct Known<'r> {
     echo: Option<Echo>,
     target: &'r str,
     resource: Resource,
+    decoder: EntityDecoder<'r>,
 }
 
 impl<'r> Known<'r> {
@@ -247,8 +249,8 @@ impl<'r> Known<'r> {
         let sent = Headers::default();
         let headers = headers(call, &sent);
         // A target is never empty.
-        let (target, resource) = ("", Resource::Service);
-        Self { sent, headers, format: None, echo: None, target, resource }
+        let (target, resource, decoder) = ("", Resource::Service, EntityDecoder::default());
+        Self { sent, headers, format: None, echo: None, target, resource, decoder }
     }
 
     /// Reads an operation, and the name of its table.
@@ -267,11 +269,11 @@ impl<'r> Known<'r> {
             self.resource = locate(call, request)?.0.resource;
             self.target = request.target;
         }
-        let Self { headers, format, echo, resource, .. } = self;
+        let Self { headers, format, echo, resource, decoder, .. } = self;
         let if_match = if_match(headers)?;
         let body = || {
             let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
-            Write::body(*format.insert(known), request.body)
+            Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
         };
         let (table, write) = Write::parse(verb, resource, if_match, body)?;
         let echo = match (verb, *echo) {

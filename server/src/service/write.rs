@@ -16,8 +16,8 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, Verb, names};
 use crate::telemetry::Action;
 use crate::wire::atom::AtomPrinter;
-use crate::wire::json::EntityPrinter;
-use crate::wire::{Context, EntityBody, Select, Written, atom, json};
+use crate::wire::json::{EntityPrinter, JsonError};
+use crate::wire::{Context, EntityBody, Select, Written, atom};
 
 /// Room for an entity's address, but for the account's.
 const LOCATION_BYTES: usize = 128;
@@ -96,10 +96,14 @@ impl<'r> Write<'r> {
         Ok((table, write))
     }
 
-    /// Reads a body in its form.
-    pub(super) fn body(format: BodyFormat, body: &'r [u8]) -> Result<EntityBody<'r>, ServiceError> {
+    /// Reads a body in its form, those in JSON with this decoder.
+    pub(super) fn body(
+        format: BodyFormat,
+        body: &'r [u8],
+        decode: impl FnOnce(&'r [u8]) -> Result<EntityBody<'r>, JsonError>,
+    ) -> Result<EntityBody<'r>, ServiceError> {
         Ok(match format {
-            BodyFormat::Json(_) => json::decode_entity(body)?,
+            BodyFormat::Json(_) => decode(body)?,
             BodyFormat::Atom => atom::parse_entity(body)?,
         })
     }

@@ -35,22 +35,8 @@ const MAX_MEMBERS: usize = 4 * Entity::MAX_PROPERTIES;
 /// [`JsonError`] with the offset.
 pub fn decode_entity(body: &[u8]) -> Result<EntityBody<'_>, JsonError> {
     let mut decoder = Decoder::new(body)?;
-    decoder.object()?;
-    let mut entity = EntityBody {
-        partition_key: decoder.partition_key.take().flatten(),
-        row_key: decoder.row_key.take().flatten(),
-        properties: Vec::with_capacity(decoder.members.len()),
-    };
-    for Member { name, annotation, raw, offset } in decoder.members {
-        match raw.map_or(Ok(None), |raw| raw.value(annotation)) {
-            Ok(value) => entity.properties.extend(value.map(|value| (name, value))),
-            Err(source) => {
-                let kind = JsonErrorKind::Value { name: name.into_owned(), source };
-                return Err(JsonError { offset, kind });
-            }
-        }
-    }
-    Ok(entity)
+    decoder.object(|_| ())?;
+    decoder.into_entity()
 }
 
 /// Reads the body of Create Table: the name, unless absent or null.
@@ -59,7 +45,7 @@ pub fn decode_entity(body: &[u8]) -> Result<EntityBody<'_>, JsonError> {
 /// [`JsonError`] with the offset.
 pub fn decode_table_name(body: &[u8]) -> Result<Option<String>, JsonError> {
     let mut decoder = Decoder::new(body)?;
-    decoder.object()?;
+    decoder.object(|_| ())?;
     let Some(member) = decoder.members.iter().find(|member| member.name == "TableName") else {
         return Ok(None);
     };
@@ -73,9 +59,30 @@ pub fn decode_table_name(body: &[u8]) -> Result<Option<String>, JsonError> {
     }
 }
 
+/// Where a member's value stands in the body, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) meaning: Meaning,
+}
+
+/// What a member's value is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meaning {
+    PartitionKey,
+    RowKey,
+    /// That of the member at this index.
+    Property(usize),
+    /// Nothing, like any other string, number, boolean or null in its place.
+    PassedOver,
+    /// A type; or an object or array that is passed over.
+    Other,
+}
+
 /// A value as it stands in the body.
 #[derive(Debug)]
-enum Raw<'a> {
+pub(super) enum Raw<'a> {
     String(Cow<'a, str>),
     Number(&'a str),
     Boolean(bool),
@@ -84,16 +91,40 @@ enum Raw<'a> {
 
 /// A property, or an annotation whose property has not come yet.
 #[derive(Debug)]
-struct Member<'a> {
-    name: Cow<'a, str>,
-    annotation: Option<ValueType>,
+pub(super) struct Member<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) annotation: Option<ValueType>,
     raw: Option<Raw<'a>>,
     offset: usize,
 }
 
 impl<'a> Raw<'a> {
+    /// The value that a token is, if it is one.
+    #[inline]
+    pub(super) fn of(token: Token<'a>) -> Option<Self> {
+        Some(match token {
+            Token::String(text) => Self::String(text),
+            Token::Number(text) => Self::Number(text),
+            Token::Boolean(value) => Self::Boolean(value),
+            Token::Null => Self::Null,
+            _ => return None,
+        })
+    }
+
+    /// The key that it is, none inside if it is null; none if it can be no key.
+    pub(super) fn key(self) -> Option<Option<Cow<'a, str>>> {
+        match self {
+            Self::String(text) => Some(Some(text)),
+            Self::Null => Some(None),
+            Self::Number(_) | Self::Boolean(_) => None,
+        }
+    }
+
     /// The value of a property with this annotation; none if it is null.
-    fn value(self, annotation: Option<ValueType>) -> Result<Option<BodyValue<'a>>, ValueError> {
+    pub(super) fn value(
+        self,
+        annotation: Option<ValueType>,
+    ) -> Result<Option<BodyValue<'a>>, ValueError> {
         let value = match (self, annotation) {
             (Self::Null, _) => return Ok(None),
             (Self::String(Cow::Borrowed(text)), None | Some(ValueType::String)) => {
@@ -133,12 +164,12 @@ fn plain_number(text: &str) -> Result<Value, ValueError> {
     Ok(Value::Double(number))
 }
 
-struct Decoder<'a> {
-    lexer: Lexer<'a>,
+pub(super) struct Decoder<'a> {
+    pub(super) lexer: Lexer<'a>,
     /// None before the member came, none inside if it is null.
     partition_key: Option<Option<Cow<'a, str>>>,
     row_key: Option<Option<Cow<'a, str>>>,
-    members: Vec<Member<'a>>,
+    pub(super) members: Vec<Member<'a>>,
     /// A set of hashes of the members' names: one that is not in it is new.
     seen: [u64; SEEN_WORDS],
 }
@@ -146,7 +177,7 @@ struct Decoder<'a> {
 const SEEN_WORDS: usize = 32;
 
 impl<'a> Decoder<'a> {
-    fn new(body: &'a [u8]) -> Result<Self, JsonError> {
+    pub(super) fn new(body: &'a [u8]) -> Result<Self, JsonError> {
         Ok(Self {
             lexer: Lexer::new(body)?,
             partition_key: None,
@@ -156,7 +187,8 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    fn object(&mut self) -> Result<(), JsonError> {
+    /// Reads the members; notes the place of each one's value.
+    pub(super) fn object(&mut self, mut note: impl FnMut(Place)) -> Result<(), JsonError> {
         self.lexer.expect(b'{', "an object")?;
         if !self.lexer.take(b'}') {
             loop {
@@ -166,7 +198,9 @@ impl<'a> Decoder<'a> {
                 let name_at = self.lexer.token_at();
                 self.lexer.expect(b':', "a colon")?;
                 let value = self.lexer.next()?;
-                self.member(name, name_at, value)?;
+                let start = self.lexer.token_at();
+                let meaning = self.member(name, name_at, value)?;
+                note(Place { start, end: self.lexer.at(), meaning });
                 if self.lexer.take(b'}') {
                     break;
                 }
@@ -179,40 +213,74 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// What the members say.
+    pub(super) fn into_entity(self) -> Result<EntityBody<'a>, JsonError> {
+        let mut entity = EntityBody {
+            partition_key: self.partition_key.flatten(),
+            row_key: self.row_key.flatten(),
+            properties: Vec::with_capacity(self.members.len()),
+        };
+        for Member { name, annotation, raw, offset } in self.members {
+            match raw.map_or(Ok(None), |raw| raw.value(annotation)) {
+                Ok(value) => entity.properties.extend(value.map(|value| (name, value))),
+                Err(source) => {
+                    let kind = JsonErrorKind::Value { name: name.into_owned(), source };
+                    return Err(JsonError { offset, kind });
+                }
+            }
+        }
+        Ok(entity)
+    }
+
     fn member(
         &mut self,
         name: Cow<'a, str>,
         name_at: usize,
         value: Token<'a>,
-    ) -> Result<(), JsonError> {
+    ) -> Result<Meaning, JsonError> {
         match &*name {
-            "PartitionKey" => self.key("PartitionKey", name_at, &value),
-            "RowKey" => self.key("RowKey", name_at, &value),
-            "Timestamp" => self.lexer.skip(&value),
-            _ if name.starts_with("odata.") => self.lexer.skip(&value),
+            "PartitionKey" => self.key("PartitionKey", name_at, value),
+            "RowKey" => self.key("RowKey", name_at, value),
+            "Timestamp" => self.pass_over(&value),
+            _ if name.starts_with("odata.") => self.pass_over(&value),
             _ => match name.bytes().position(|byte| byte == b'@') {
                 None => self.property(name, name_at, value),
                 Some(at) => match name.get(at + 1..).unwrap_or_default() {
-                    "odata.type" => self.annotation(prefix(name, at), name_at, &value),
-                    annotation if annotation.contains('.') => self.lexer.skip(&value),
+                    "odata.type" => {
+                        self.annotation(prefix(name, at), name_at, &value)?;
+                        Ok(Meaning::Other)
+                    }
+                    annotation if annotation.contains('.') => self.pass_over(&value),
                     _ => self.property(name, name_at, value),
                 },
             },
         }
     }
 
-    fn key(&mut self, name: &'static str, at: usize, value: &Token<'a>) -> Result<(), JsonError> {
-        let key = match value {
-            Token::String(text) => Some(text.clone()),
-            Token::Null => None,
-            _ => return Err(self.lexer.wrong(JsonErrorKind::NotText { name })),
+    fn pass_over(&mut self, value: &Token<'_>) -> Result<Meaning, JsonError> {
+        self.lexer.skip(value)?;
+        let nested = matches!(value, Token::ObjectStart | Token::ArrayStart);
+        Ok(if nested { Meaning::Other } else { Meaning::PassedOver })
+    }
+
+    fn key(
+        &mut self,
+        name: &'static str,
+        at: usize,
+        value: Token<'a>,
+    ) -> Result<Meaning, JsonError> {
+        let Some(key) = Raw::of(value).and_then(Raw::key) else {
+            return Err(self.lexer.wrong(JsonErrorKind::NotText { name }));
         };
-        let field = if name == "RowKey" { &mut self.row_key } else { &mut self.partition_key };
+        let (field, meaning) = match name {
+            "RowKey" => (&mut self.row_key, Meaning::RowKey),
+            _ => (&mut self.partition_key, Meaning::PartitionKey),
+        };
         if field.replace(key).is_some() {
             let kind = JsonErrorKind::Duplicate { name: name.to_owned() };
             return Err(JsonError { offset: at, kind });
         }
-        Ok(())
+        Ok(meaning)
     }
 
     fn annotation(
@@ -238,7 +306,7 @@ impl<'a> Decoder<'a> {
             let fits = value_type == ValueType::String;
             return if fits { Ok(()) } else { Err(self.lexer.wrong(unknown(text))) };
         }
-        let member = self.named(property, at)?;
+        let (_, member) = self.named(property, at)?;
         if member.annotation.replace(value_type).is_some() {
             return Err(duplicate(member, at, "@odata.type"));
         }
@@ -250,27 +318,29 @@ impl<'a> Decoder<'a> {
         name: Cow<'a, str>,
         at: usize,
         value: Token<'a>,
-    ) -> Result<(), JsonError> {
-        let raw = match value {
-            Token::String(text) => Raw::String(text),
-            Token::Number(text) => Raw::Number(text),
-            Token::Boolean(value) => Raw::Boolean(value),
-            Token::Null => Raw::Null,
-            Token::ObjectStart | Token::ArrayStart => {
-                return Err(self.lexer.wrong(JsonErrorKind::Nested { name: name.into_owned() }));
-            }
-            _ => return Err(self.lexer.expected("a value")),
+    ) -> Result<Meaning, JsonError> {
+        let nested = matches!(value, Token::ObjectStart | Token::ArrayStart);
+        let Some(raw) = Raw::of(value) else {
+            return Err(if nested {
+                self.lexer.wrong(JsonErrorKind::Nested { name: name.into_owned() })
+            } else {
+                self.lexer.expected("a value")
+            });
         };
-        let member = self.named(name, at)?;
+        let (index, member) = self.named(name, at)?;
         if member.raw.replace(raw).is_some() {
             return Err(duplicate(member, at, ""));
         }
         member.offset = at;
-        Ok(())
+        Ok(Meaning::Property(index))
     }
 
-    /// The member of this name, which is added unless it is there.
-    fn named(&mut self, name: Cow<'a, str>, offset: usize) -> Result<&mut Member<'a>, JsonError> {
+    /// The member of this name, which is added unless it is there, and its index.
+    fn named(
+        &mut self,
+        name: Cow<'a, str>,
+        offset: usize,
+    ) -> Result<(usize, &mut Member<'a>), JsonError> {
         let is_last = self.members.last().is_some_and(|last| last.name == name);
         let found = if is_last {
             Some(self.members.len() - 1)
@@ -291,7 +361,8 @@ impl<'a> Decoder<'a> {
             }
         };
         let missing = JsonErrorKind::TooManyMembers { limit: MAX_MEMBERS };
-        self.members.get_mut(index).ok_or(JsonError { offset, kind: missing })
+        let member = self.members.get_mut(index).ok_or(JsonError { offset, kind: missing })?;
+        Ok((index, member))
     }
 
     /// Notes a name; whether it may have been noted before.

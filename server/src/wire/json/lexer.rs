@@ -319,4 +319,22 @@ impl<'a> Lexer<'a> {
     pub(super) fn token_at(&self) -> usize {
         self.token_at
     }
+
+    /// Where the next token is looked for.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes that were not read.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over these bytes, if they come next; says whether they did.
+    #[inline]
+    pub(super) fn pass(&mut self, bytes: &[u8]) -> bool {
+        let found = self.rest().starts_with(bytes);
+        self.at += if found { bytes.len() } else { 0 };
+        found
+    }
 }

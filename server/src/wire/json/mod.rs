@@ -12,6 +12,7 @@ mod error;
 mod escape;
 mod lexer;
 mod page;
+mod template;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -22,3 +23,4 @@ pub use documents::{print_error, print_table, print_tables};
 pub use encode::EntityPrinter;
 pub use error::{JsonError, JsonErrorKind};
 pub use page::PagePrinter;
+pub use template::EntityDecoder;

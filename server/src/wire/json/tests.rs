@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tablestone::{DateTime, Guid, Value};
 
+use super::tests_support::nearly_json;
 use super::*;
 use crate::error::{ErrorCode, ServiceError};
 
@@ -269,19 +270,6 @@ fn table_names() {
     assert_eq!(name("{}"), Ok(None));
     assert!(name(r#"{"TableName":5}"#).is_err());
     assert!(name("").is_err());
-}
-
-/// Text that is nearly JSON.
-fn nearly_json() -> impl Strategy<Value = String> {
-    let fragment = prop_oneof![
-        4 => prop::sample::select(vec![
-            "{", "}", "[", "]", ":", ",", "\"A\"", "\"B\"", "\"A@odata.type\"", "\"Edm.Int64\"",
-            "\"odata.x\"", "1", "-0", "1.5", "1e9", "true", "null", "\"\\u00e9\"", "\"\\ud83d\\ude00\"",
-            "\\", "\"", " ", "\"PartitionKey\"", "\"Timestamp\"",
-        ]).prop_map(str::to_owned),
-        1 => any::<String>(),
-    ];
-    prop::collection::vec(fragment, 0..24).prop_map(|parts| parts.concat())
 }
 
 /// An object of scalars, as JSON and as what it should be read as.

@@ -1,4 +1,4 @@
-//! Entities made by chance, for the tests of every form.
+//! Entities and bodies made by chance, for the tests of every form.
 
 use proptest::prelude::*;
 use tablestone::{DateTime, Entity, Guid, Value};
@@ -28,4 +28,17 @@ pub(in crate::wire) fn entity(text: &'static str) -> impl Strategy<Value = Entit
         let properties = properties.into_iter().filter(|(name, _)| !system(name));
         properties.fold(Entity::new(partition, row), |it, (name, value)| it.with(name, value))
     })
+}
+
+/// Text that is nearly JSON.
+pub(super) fn nearly_json() -> impl Strategy<Value = String> {
+    let fragment = prop_oneof![
+        4 => prop::sample::select(vec![
+            "{", "}", "[", "]", ":", ",", "\"A\"", "\"B\"", "\"A@odata.type\"", "\"Edm.Int64\"",
+            "\"odata.x\"", "1", "-0", "1.5", "1e9", "true", "null", "\"\\u00e9\"", "\"\\ud83d\\ude00\"",
+            "\\", "\"", " ", "\"PartitionKey\"", "\"Timestamp\"",
+        ]).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    prop::collection::vec(fragment, 0..24).prop_map(|parts| parts.concat())
 }
