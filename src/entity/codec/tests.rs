@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::merge::merge;
 use super::*;
 use crate::Version;
-use crate::entity::testing::{entities, merged, names};
+use crate::entity::testing::{entities, merged, names, values};
 use crate::entity::{DateTime, Entity, EntityError, EntityRef, Guid, RowError, Value, ValueRef};
 
 const AT: Version = Version::from_ticks(1);
@@ -39,6 +39,70 @@ proptest! {
                 prop_assert_eq!(encoder.encode(&broken), encode(&broken));
             }
         }
+    }
+}
+
+proptest! {
+    /// R-D01: values of any type and length under the names before are encoded as alone, wide offsets
+    /// included.
+    #[test]
+    fn r_d01_rows_of_the_same_names_are_as_rows_alone(
+        names in prop::collection::btree_set(names(), 0..6),
+        rows in prop::collection::vec(prop::collection::vec(values(), 6), 1..6),
+    ) {
+        let mut encoder = Encoder::default();
+        for values in rows {
+            let entity = names.iter().zip(values);
+            let entity = entity.fold(Entity::new("p", "r"), |it, (name, value)| it.with(name, value));
+            prop_assert_eq!(encoder.encode(&entity), encode(&entity));
+        }
+    }
+}
+
+/// R-D01, R-D02, R-D04: what follows a row of the same names is held against the same limits.
+#[test]
+fn r_d04_rows_of_the_same_names_keep_the_limits() {
+    let rows = |names: &[String], values: [&Value; 3]| {
+        let mut encoder = Encoder::default();
+        values.map(|value| {
+            let entity = |it: Entity, name: &String| it.with(name.as_str(), value.clone());
+            let entity = names.iter().fold(Entity::new("p".repeat(1_000), "r"), entity);
+            let row = encoder.encode(&entity);
+            assert_eq!(row, encode(&entity));
+            row.map(|row| row.len())
+        })
+    };
+    let small = Value::from(1);
+    let one = ["A".to_owned()];
+    for (large, fits) in [
+        (Value::from("é".repeat(32_768)), true),
+        (Value::from("é".repeat(32_769)), false),
+        (Value::from("a".repeat(32_768)), true),
+        (Value::from("a".repeat(32_769)), false),
+        (Value::from(vec![0; 65_536]), true),
+        (Value::from(vec![0; 65_537]), false),
+    ] {
+        let [before, found, after] = rows(&one, [&small, &large, &small]);
+        assert_eq!((before.is_ok(), found.is_ok(), after.is_ok()), (true, fits, true));
+    }
+    // 252 values of each 4 KiB are no more than 1 MiB, but their names are.
+    let value = Value::from(vec![0; 4_096]);
+    let names = |length: usize| -> Vec<String> {
+        (0..252).map(|at| format!("P{at:03}{}", "x".repeat(length - 4))).collect()
+    };
+    assert!(rows(&names(4), [&small, &value, &small])[1].is_ok());
+    let found = rows(&names(60), [&small, &value, &small]);
+    assert!(matches!(found[1], Err(EntityError::TooLarge { .. })));
+    // Names that alone make offsets wide.
+    let [first, second, _] = rows(&names(255), [&small, &small, &small]);
+    assert!(first.is_ok_and(|length| length > 252 * 255) && second.is_ok());
+    let mut encoder = Encoder::default();
+    let many = Entity::new("", "");
+    let many = (0..253).fold(many, |it, at| it.with(format!("P{at}"), true));
+    assert_eq!(encoder.encode(&many), encode(&many));
+    let keys = |keys: usize| Entity::new("p".repeat(keys), "r").with("A", 1);
+    for length in [1, (1 << 19) - 50, 1 << 19, 1] {
+        assert_eq!(encoder.encode(&keys(length)), encode(&keys(length)), "{length}");
     }
 }
 

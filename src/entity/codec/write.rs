@@ -1,12 +1,18 @@
-//! Rows in the making: one pass over the properties for each part of the row.
+//! Rows in the making: one pass over the properties for each part of the row, or one for all parts if
+//! the names are those of the row before.
 
 use super::kind::Kind;
 use super::row::Stored;
 use super::{FORMAT, HEADER, WIDE, fingerprint};
 use crate::entity::entity::Entity;
 use crate::entity::error::EntityError;
-use crate::entity::limits::{check_count, check_entity_size, check_name, check_value};
+use crate::entity::limits::{check_count, check_entity_size, check_name, check_size, check_value};
 use crate::entity::value::ValueRef;
+
+/// Bytes of values that are encoded before their lengths are known: no String or Binary of that length
+/// is too long, and offsets are narrow.
+const MOST_VALUES: usize = Entity::MAX_STRING_LENGTH;
+const _: () = assert!(MOST_VALUES <= Entity::MAX_BINARY_LENGTH && MOST_VALUES <= u16::MAX as usize);
 
 /// The stored form of an entity, which is checked against the limits.
 pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
@@ -17,10 +23,15 @@ pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
 /// were checked and hashed with it.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
+    /// Names that differ, each of which a property may have.
     names: Vec<u8>,
     /// Where each name ends.
     ends: Vec<usize>,
     fingerprints: Vec<u8>,
+    /// All of a row of these names but its values, if there were two such rows.
+    directory: Vec<u8>,
+    /// The values of a row in the making.
+    values: Vec<u8>,
 }
 
 impl Encoder {
@@ -38,11 +49,10 @@ impl Encoder {
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
     ) -> Result<Vec<u8>, EntityError> {
         check_count(properties.len())?;
-        if self.knows(properties.clone()) {
-            properties.clone().try_for_each(|(name, value)| check_value(name, value))?;
-        } else {
-            self.learn(properties.clone())?;
+        if let Some(row) = self.encode_alike(partition_key, row_key, properties.clone()) {
+            return Ok(row);
         }
+        self.learn(properties.clone())?;
         check_entity_size(partition_key, row_key, properties.clone())?;
         let mut out = Vec::new();
         let fingerprints = self.fingerprints.iter().copied();
@@ -51,17 +61,57 @@ impl Encoder {
         Ok(out)
     }
 
-    fn knows<'p>(
-        &self,
-        mut properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)>,
-    ) -> bool {
+    /// The row of properties with the names of those before, in one pass; none if they have others, or
+    /// are so large that a limit may be near.
+    fn encode_alike<'p>(
+        &mut self,
+        partition_key: &str,
+        row_key: &str,
+        properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)>,
+    ) -> Option<Vec<u8>> {
+        let count = properties.len();
+        if count != self.ends.len() || !self.make_directory() {
+            return None;
+        }
+        let Self { names, ends, directory, values, .. } = self;
+        let value_ends_at = directory.len() - 2 * count;
+        let (shape, value_ends) = directory.split_at_mut_checked(value_ends_at)?;
+        let kinds = shape.get_mut(HEADER + count..)?;
+        let slots = ends.iter().zip(kinds).zip(value_ends.as_chunks_mut().0);
         let mut start = 0;
-        properties.len() == self.ends.len()
-            && self.ends.iter().all(|&end| {
-                let known = self.names.get(start..end);
-                start = end;
-                properties.next().is_some_and(|(name, _)| known == Some(name.as_bytes()))
-            })
+        values.clear();
+        for ((name, value), ((&end, kind), value_end)) in properties.zip(slots) {
+            if names.get(start..end) != Some(name.as_bytes()) {
+                return None;
+            }
+            start = end;
+            *kind = Kind::of(value) as u8;
+            push_value(values, value);
+            if values.len() > MOST_VALUES {
+                return None;
+            }
+            *value_end = (values.len() as u16).to_le_bytes();
+        }
+        // No text has more UTF-16 units than bytes.
+        let keys = 4 + 2 * (partition_key.len() + row_key.len());
+        check_size(keys + 2 * (names.len() + values.len()) + (8 + 4) * count).ok()?;
+        Some([&**directory, values].concat())
+    }
+
+    /// Makes the directory of rows of the names, with room for kinds and ends of values, unless it is
+    /// there; says whether there is one: there is none with wide offsets.
+    fn make_directory(&mut self) -> bool {
+        let Self { names, ends, fingerprints, directory, .. } = self;
+        if directory.is_empty() && names.len() <= usize::from(u16::MAX) {
+            let count = ends.len();
+            directory.extend_from_slice(&[FORMAT, 0, count as u8]);
+            directory.extend_from_slice(fingerprints);
+            directory.resize(directory.len() + count, 0);
+            directory.extend(ends.iter().flat_map(|&end| (end as u16).to_le_bytes()));
+            directory.extend_from_slice(names);
+            directory.resize(directory.len() + 2 * count, 0);
+        }
+        !directory.is_empty()
     }
 
     /// Checks names and values in their order.
@@ -72,6 +122,7 @@ impl Encoder {
         self.names.clear();
         self.ends.clear();
         self.fingerprints.clear();
+        self.directory.clear();
         for (name, value) in properties {
             check_name(name)?;
             check_value(name, value)?;
@@ -156,16 +207,21 @@ impl Property for Checked<'_> {
     }
 
     fn push_value(&self, out: &mut Vec<u8>) {
-        match self.value {
-            ValueRef::String(text) => out.extend_from_slice(text.as_bytes()),
-            ValueRef::Binary(bytes) => out.extend_from_slice(bytes),
-            ValueRef::Boolean(_) => {}
-            ValueRef::Int32(value) => out.extend_from_slice(&value.to_le_bytes()),
-            ValueRef::DateTime(value) => out.extend_from_slice(&value.ticks().to_le_bytes()),
-            ValueRef::Double(value) => out.extend_from_slice(&value.to_le_bytes()),
-            ValueRef::Int64(value) => out.extend_from_slice(&value.to_le_bytes()),
-            ValueRef::Guid(value) => out.extend_from_slice(value.as_bytes()),
-        }
+        push_value(out, self.value);
+    }
+}
+
+#[inline]
+fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::String(text) => out.extend_from_slice(text.as_bytes()),
+        ValueRef::Binary(bytes) => out.extend_from_slice(bytes),
+        ValueRef::Boolean(_) => {}
+        ValueRef::Int32(value) => out.extend_from_slice(&value.to_le_bytes()),
+        ValueRef::DateTime(value) => out.extend_from_slice(&value.ticks().to_le_bytes()),
+        ValueRef::Double(value) => out.extend_from_slice(&value.to_le_bytes()),
+        ValueRef::Int64(value) => out.extend_from_slice(&value.to_le_bytes()),
+        ValueRef::Guid(value) => out.extend_from_slice(value.as_bytes()),
     }
 }
 
