@@ -25,6 +25,7 @@ use std::cmp::Ordering;
 
 use crate::entry::{Cursor, Entry, Kind, Walker, walk_by_steps};
 use crate::error::Result;
+use crate::key::common_prefix;
 use crate::version::Version;
 
 /// Undecided matches after which `shared` is chosen anew. To choose costs a few matches.
@@ -164,6 +165,56 @@ impl<C: Cursor> MergeCursor<C> {
             self.kept = if self.winner == stepped { self.sources[stepped].kept() } else { 0 };
         }
         Ok(())
+    }
+
+    /// A walk over several sources. One that stays first walks by itself up to the next key of
+    /// another.
+    fn walk_merged(&mut self, walker: &mut impl Walker) -> Result<()> {
+        // No source's number.
+        let mut before = usize::MAX;
+        while let Some(entry) = self.entry() {
+            if self.winner == before && self.closest() == Tie::None {
+                if !self.walk_first(walker)? {
+                    break;
+                }
+                before = usize::MAX;
+            } else if walker.meet(entry, self.kept) {
+                before = self.winner;
+                self.step_key(C::next_key)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the first source walk, which alone has its key, for as long as it stays the first.
+    /// Whether `walker` wants to go on.
+    fn walk_first(&mut self, walker: &mut impl Walker) -> Result<bool> {
+        let (first, second) = (self.winner, self.runner_up());
+        let Ok([source, rival]) = self.sources.get_disjoint_mut([first, second]) else {
+            return Ok(true);
+        };
+        let mut lead = Lead { walker, rival: &*rival, common: usize::MAX, goes_on: true };
+        let walked = source.walk(&mut lead);
+        let goes_on = lead.goes_on;
+        self.replay();
+        self.kept = if self.winner == first { self.sources[first].kept() } else { 0 };
+        walked.map(|()| goes_on)
+    }
+
+    /// The source that would come first if the winner were not there.
+    fn runner_up(&mut self) -> usize {
+        let mut node = (self.winner + self.sources.len()) / 2;
+        let mut best = self.losers[node].source as usize;
+        while node > 1 {
+            node /= 2;
+            let other = self.losers[node].source as usize;
+            if self.play(other, best).0 {
+                best = other;
+            }
+        }
+        best
     }
 
     /// Puts every source at a position and plays all matches.
@@ -338,6 +389,38 @@ impl<C: Cursor> MergeCursor<C> {
     }
 }
 
+/// Walks with a source as long as its keys are before that of the source that comes second.
+struct Lead<'a, W, C> {
+    walker: &'a mut W,
+    rival: &'a C,
+    /// How many bytes at its front the key compared last has in common with the rival's.
+    common: usize,
+    /// Whether the walker wants to.
+    goes_on: bool,
+}
+
+impl<W: Walker, C: Cursor> Lead<'_, W, C> {
+    /// Whether the first source is the first no more.
+    #[inline(never)]
+    fn is_lost(&mut self, key: &[u8]) -> bool {
+        let rival = self.rival.key();
+        self.common = common_prefix(key, rival);
+        self.rival.valid() && *key >= *rival
+    }
+}
+
+impl<W: Walker, C: Cursor> Walker for Lead<'_, W, C> {
+    #[inline(always)]
+    fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
+        // A key that parts from the rival's where the one before did is on the same side of it.
+        if kept <= self.common && self.is_lost(entry.key) {
+            return false;
+        }
+        self.goes_on = self.walker.meet(entry, kept);
+        self.goes_on
+    }
+}
+
 #[inline]
 fn first_eight(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -417,7 +500,8 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
                 self.kept = only.kept();
                 Ok(())
             }
-            _ => walk_by_steps(self, walker),
+            (_, Order::Forward) => self.walk_merged(walker),
+            (_, Order::Reverse) => walk_by_steps(self, walker),
         }
     }
 
@@ -439,10 +523,61 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{Op, VecCursor, key, model, op, rows};
+    use super::super::testing::{Op, Row, VecCursor, key, model, op, rows};
     use super::*;
 
+    /// Notes the entries that it meets, of which it wants so many, and holds the cursor to what it
+    /// says of them.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Notes {
+        wanted: usize,
+        rows: Vec<Row>,
+    }
+
+    impl Walker for Notes {
+        fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
+            if let Some(before) = self.rows.last() {
+                assert!(kept <= common_prefix(&before.key, entry.key), "{before:?} {entry:?}");
+            }
+            let Entry { key, version, kind, value } = entry;
+            let (key, version, value) = (key.to_vec(), version.ticks(), value.to_vec());
+            self.rows.push(Row { key, version, kind, value });
+            self.rows.len() <= self.wanted
+        }
+    }
+
     proptest! {
+        /// A walk shows what steps would, wherever it begins, and ends where they would.
+        #[test]
+        fn a_walk_shows_what_steps_show(
+            sources in proptest::collection::vec(rows(), 0..5),
+            runs in proptest::collection::vec(key(), 0..3),
+            shared in key(),
+            ops in proptest::collection::vec((op(), 0usize..12), 1..6),
+        ) {
+            // Of sources that interleave in places only, one stays first for a while.
+            let part = |rows: &[Row], run: usize| {
+                let of_run = |row: &Row| runs.iter().filter(|cut| **cut <= row.key).count() == run;
+                rows.iter().filter(|row| of_run(row)).cloned().collect::<Vec<_>>()
+            };
+            let all = model(&sources);
+            let sources: Vec<_> = (0..=runs.len())
+                .map(|run| part(&all, run))
+                .chain(sources.first().cloned())
+                .collect();
+            let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
+            let mut cursor = MergeCursor::new(cursors, &shared);
+            let mut expected = VecCursor::new(&model(&sources));
+            for (op, wanted) in ops {
+                prop_assert_eq!(op.apply(&mut cursor), op.apply(&mut expected), "{:?}", op);
+                let [mut notes, mut model] = [(); 2].map(|()| Notes { wanted, rows: Vec::new() });
+                cursor.walk(&mut notes).unwrap();
+                walk_by_steps(&mut expected, &mut model).unwrap();
+                prop_assert_eq!(notes, model);
+                prop_assert_eq!(Op::Stay.apply(&mut cursor), Op::Stay.apply(&mut expected));
+            }
+        }
+
         /// Any walk, both ways, sees what one sorted list of all entries would show.
         #[test]
         fn walks_agree_with_one_sorted_list(
