@@ -1,10 +1,12 @@
-//! The block cache: blocks of table files, uncompressed, within a budget of bytes.
+//! The block cache: blocks of table files, uncompressed, within a budget of bytes; and beside them
+//! [`Hints`] of where keys are.
 //!
 //! Invariant: what is cached was checked against its checksum, and never changes: a file is
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
 //! This room calls no other.
 
 pub(crate) mod bench;
+mod hints;
 
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -12,6 +14,8 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
+
+pub(crate) use hints::{Hint, Hints};
 
 /// The number of a table file: never given twice in the life of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +80,8 @@ type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
 
 /// What a slot costs besides its content: the entry, its key and the reference count.
 const SLOT_BYTES: u64 = 96;
+/// The part of the budget that is for hints: at the default of 256 MiB for memory, 262,144 words.
+const HINTS_PART: usize = 64;
 /// A first guess of an item's size, by which the cache sizes its tables.
 const TYPICAL_ITEM_BYTES: usize = 8 << 10;
 
@@ -91,6 +97,7 @@ impl Weighter<Slot, Arc<[u8]>> for Bytes {
 /// A scan-resistant cache, sharded so that readers seldom meet.
 pub(crate) struct BlockCache {
     items: Cache<Slot, Arc<[u8]>, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
+    hints: Hints,
 }
 
 /// How often the cache was asked, and for what it is holding.
@@ -105,8 +112,11 @@ pub(crate) struct CacheStats {
 impl BlockCache {
     /// A cache of at most about `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
+        let hint_bytes = capacity / HINTS_PART;
+        let capacity = capacity - hint_bytes;
         let items = (capacity / TYPICAL_ITEM_BYTES).max(16);
         Self {
+            hints: Hints::new(hint_bytes),
             items: Cache::with(
                 items,
                 capacity as u64,
@@ -123,6 +133,12 @@ impl BlockCache {
 
     pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
         self.items.insert(Slot { file, offset }, bytes);
+    }
+
+    /// Where keys were found.
+    #[inline]
+    pub(crate) fn hints(&self) -> &Hints {
+        &self.hints
     }
 
     pub(crate) fn stats(&self) -> CacheStats {

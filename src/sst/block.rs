@@ -15,8 +15,7 @@
 //! A restart prefix is what follows the common prefix in the restart's key, its first eight bytes
 //! as a big-endian number (zeros where the key is shorter). A lookup searches these numbers, which
 //! lie side by side, and touches a key only where they are equal, then walks from the restart
-//! found: two or three places in memory instead of one for each step of the search. The search
-//! itself is 5 % of a point read, so a hash index beside it would not be worth its bytes.
+//! found: two or three places in memory instead of one for each step of the search.
 //!
 //! A view never trusts what it reads: bytes that passed their checksum but are no block give
 //! [`Damage`], whose offset is that within the payload.
@@ -39,6 +38,9 @@ const ENTRY_OVERHEAD: usize = 24;
 
 /// After so many equal prefixes, the end of them is searched for.
 const SAME_WALKED: usize = 4;
+
+/// Of at most so many prefixes, all are looked at: more than most blocks have.
+const COUNTED: usize = 24;
 
 /// Most suffixes are not longer.
 const FEW_BYTES: usize = 32;
@@ -254,8 +256,21 @@ impl EntryHead {
     }
 }
 
-/// An entry that was looked for, and its body if it has the key that was.
-type SearchHit<'a> = (RawEntry<'a>, Option<(Version, &'a [u8])>);
+/// An entry that was looked for.
+struct SearchHit<'a> {
+    entry: RawEntry<'a>,
+    offset: usize,
+    /// Its version and value, if it has the key that was looked for.
+    body: Option<(Version, &'a [u8])>,
+}
+
+impl<'a> SearchHit<'a> {
+    #[inline]
+    fn found(&self) -> Option<Found<'a>> {
+        let kind = self.entry.kind;
+        self.body.map(|(version, value)| Found { version, kind, value })
+    }
+}
 
 /// A block to read, over its payload.
 #[derive(Clone, Copy, Debug)]
@@ -373,24 +388,54 @@ impl<'a> Block<'a> {
     /// The first entry at or after (`key`, `at`), if there is one: its key begins with the first
     /// `shared` bytes of `key`, which makes its key known without any entry before it.
     pub(super) fn find(&self, key: &[u8], at: Version) -> Result<Option<RawEntry<'a>>, Damage> {
-        Ok(self.search(key, at)?.map(|(entry, _)| entry))
+        Ok(self.search_from(self.walk_start(key, at)?, key, at)?.map(|hit| hit.entry))
     }
 
-    /// The newest entry of `key` at or before `at`.
+    /// The newest entry of `key` at or before `at`, looked for from the restart with this number,
+    /// which [`walk_start`](Self::walk_start) gives.
     #[inline]
-    pub(super) fn get(&self, key: &[u8], at: Version) -> Result<Option<Found<'a>>, Damage> {
-        let Some((RawEntry { kind, .. }, body)) = self.search(key, at)? else { return Ok(None) };
-        Ok(body.map(|(version, value)| Found { version, kind, value }))
+    pub(super) fn get_from(
+        &self,
+        restart: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<Found<'a>>, Damage> {
+        Ok(self.search_from(restart, key, at)?.and_then(|hit| hit.found()))
     }
 
-    /// The first entry at or after (`key`, `at`), and its body if its key is `key`.
+    /// The same from any restart, if the entry there is before (`key`, `at`): then no newer one is
+    /// before the restart. `None` says nothing.
+    #[inline]
+    pub(super) fn get_after(
+        &self,
+        restart: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<Found<'a>>, Damage> {
+        let Some(hit) = self.search_from(restart, key, at)? else { return Ok(None) };
+        Ok(hit.found().filter(|found| hit.offset > self.restart(restart) && found.version <= at))
+    }
+
+    /// The restart from which a search for (`key`, `at`) walks.
+    #[inline]
+    pub(super) fn walk_start(&self, key: &[u8], at: Version) -> Result<usize, Damage> {
+        Ok(self.restarts_before(key, at)?.saturating_sub(1))
+    }
+
+    /// The first entry at or after (`key`, `at`), and its body if its key is `key`, if the restart
+    /// is the last before that.
     ///
     /// No key is put together on the way: it is enough to know how many bytes the entry before
     /// has in common with `key`. If an entry shares more than that with it, it is on the same
     /// side of `key`; if fewer, it is after `key`; only if as many, bytes are compared.
     #[inline]
-    fn search(&self, key: &[u8], at: Version) -> Result<Option<SearchHit<'a>>, Damage> {
-        let mut offset = self.restart(self.restarts_before(key, at)?.saturating_sub(1));
+    fn search_from(
+        &self,
+        restart: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<SearchHit<'a>>, Damage> {
+        let mut offset = self.restart(restart);
         let mut matched = 0;
         while offset < self.end() {
             let entry = self.entry(offset)?;
@@ -400,7 +445,7 @@ impl<'a> Block<'a> {
                     // A restart shares nothing, and may be the key's all the same.
                     let is_key = entry.has_key(key);
                     let body = if is_key { Some(self.body(&entry)?) } else { None };
-                    return Ok(Some((entry, body)));
+                    return Ok(Some(SearchHit { entry, offset, body }));
                 }
                 Ordering::Equal => {
                     let rest = key.get(matched..).unwrap_or_default();
@@ -412,11 +457,12 @@ impl<'a> Block<'a> {
                         (None, None) => {
                             let body = self.body(&entry)?;
                             if body.0 <= at {
-                                return Ok(Some((entry, Some(body))));
+                                return Ok(Some(SearchHit { entry, offset, body: Some(body) }));
                             }
                         }
-                        (Some(_), None) => return Ok(Some((entry, None))),
-                        (Some(a), Some(b)) if a > b => return Ok(Some((entry, None))),
+                        (Some(after), rest) if rest.is_none_or(|rest| after > rest) => {
+                            return Ok(Some(SearchHit { entry, offset, body: None }));
+                        }
                         _ => {}
                     }
                     matched += common;
@@ -484,13 +530,26 @@ pub(super) fn prefix_of(key: &[u8], common: usize) -> [u8; 8] {
 /// after it.
 #[inline]
 pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Range<usize> {
-    let Some(rest) = key.strip_prefix(common) else {
+    let Some(rest) = after_common(key, common) else {
         let end = if *key < *common { 0 } else { prefixes.len() };
         return end..end;
     };
     let target = prefix_number(rest);
     let number = |prefix: &[u8; 8]| u64::from_le_bytes(*prefix);
-    let low = prefixes.partition_point(|prefix| number(prefix) < target);
+    // Halves, until there are few enough to look at all of them.
+    let (mut start, mut few) = (0, prefixes);
+    while few.len() > COUNTED {
+        let (left, right) = few.split_at(few.len() / 2);
+        match right.first() {
+            Some(middle) if number(middle) < target => {
+                start += left.len();
+                few = right;
+            }
+            _ => few = left,
+        }
+    }
+    // All at once: where one step of a search waits for the one before, these wait for memory together.
+    let low = start + few.iter().filter(|prefix| number(prefix) < target).count();
     let mut high = low;
     while prefixes.get(high).is_some_and(|prefix| number(prefix) == target) {
         high += 1;
@@ -501,6 +560,13 @@ pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Ra
         }
     }
     low..high
+}
+
+/// What follows `common` in a key that begins with it, without a call.
+#[inline]
+fn after_common<'k>(key: &'k [u8], common: &[u8]) -> Option<&'k [u8]> {
+    let (front, rest) = key.split_at_checked(common.len())?;
+    (common_prefix(front, common) == common.len()).then_some(rest)
 }
 
 /// The first eight bytes as a number that orders like them.
@@ -593,10 +659,19 @@ mod tests {
                 let found = block.find(&key, Version::from_ticks(at)).unwrap();
                 let expected =
                     rows.iter().find(|r| r.0 > key || (r.0 == key && r.1 <= at));
-                let got = block.get(&key, Version::from_ticks(at)).unwrap();
-                let got = got.map(|f| (f.version.ticks(), f.kind == Kind::Put, f.value));
-                let newest = expected.filter(|r| r.0 == key).map(|r| (r.1, r.2, &*r.3));
-                prop_assert_eq!(got, newest);
+                let row = |f: Found<'_>| (f.version.ticks(), f.kind == Kind::Put, f.value.to_vec());
+                let (version, newest) = (Version::from_ticks(at), expected.filter(|r| r.0 == key));
+                let newest = newest.map(|r| (r.1, r.2, r.3.clone()));
+                let start = block.walk_start(&key, version).unwrap();
+                let got = block.get_from(start, &key, version).unwrap();
+                prop_assert_eq!(got.map(row), newest.clone());
+                for restart in 0..block.restarts() {
+                    let got = block.get_after(restart, &key, version).unwrap().map(row);
+                    prop_assert!(got.is_none() || got == newest, "{got:?}, {newest:?}");
+                    // From where it is looked for it is found, unless it is the first of all.
+                    let is_first = rows.first().is_some_and(|r| r.0 == key && r.1 <= at);
+                    prop_assert!(restart != start || is_first || got == newest);
+                }
                 prop_assert_eq!(found.is_some(), expected.is_some());
                 if let (Some(entry), Some(row)) = (found, expected) {
                     let mut whole = key[..entry.shared].to_vec();

@@ -1,7 +1,8 @@
 //! [`Reader`]: an open table file, shared by all threads.
 //!
 //! Opening reads footer and directory; everything else is read when it is asked for. A point
-//! lookup touches one filter, one index partition and one data block, and copies nothing.
+//! lookup touches one filter, one index partition and one data block, and copies nothing; where the key
+//! was found before, it searches neither.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
 use super::{FileMeta, Lookup, SstCursor};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, Hint};
 use crate::entry::Found;
 use crate::env::Disk;
 use crate::error::{Damage, Error, Result};
@@ -76,12 +77,38 @@ impl Reader {
             return Ok(None);
         }
         let at = at.min(NEWEST);
-        let Some(handle) = self.locate(lookup.key, at)? else { return Ok(None) };
+        let hints = self.source.hints();
+        if let Some(hint) = hints.recall(self.source.id(), lookup.key_hash)
+            && let Some(held) = self.hinted(hint)
+            && let Ok(block) = Block::parse(held.payload())
+            && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
+        {
+            return Ok(Some(visit(found)));
+        }
+        let Some((mut hint, handle)) = self.locate(lookup.key, at)? else { return Ok(None) };
         let held = self.source.load(&handle, Caching::Keep)?;
-        match Block::parse(held.payload()).and_then(|block| block.get(lookup.key, at)) {
-            Ok(found) => Ok(found.map(visit)),
+        let found = Block::parse(held.payload()).and_then(|block| {
+            hint.restart = block.walk_start(lookup.key, at)?;
+            block.get_from(hint.restart, lookup.key, at)
+        });
+        match found {
+            Ok(Some(found)) => {
+                hints.note(self.source.id(), lookup.key_hash, hint);
+                Ok(Some(visit(found)))
+            }
+            Ok(None) => Ok(None),
             Err(damage) => Err(self.damage(damage, &handle)),
         }
+    }
+
+    /// The data block that a hint names, if there is one. An error is not the lookup's: the hint
+    /// may be of another key.
+    #[inline]
+    fn hinted(&self, hint: Hint) -> Option<Held<'_>> {
+        let partition = self.directory.top.handle(hint.partition)?;
+        let held = self.source.load(partition, Caching::Keep).ok()?;
+        let handle = IndexPartition::parse(held.payload()).ok()?.handle(hint.block).ok()?;
+        self.source.load(&handle, Caching::Keep).ok()
     }
 
     /// `false`: the file has no entry of the key with this hash.
@@ -138,16 +165,19 @@ impl Reader {
         }
     }
 
-    /// The data block that has the first entry at or after (`key`, `at`), if any has: what
-    /// [`place`](Self::place) finds, for a lookup that does not go on from there.
+    /// The data block that has the first entry at or after (`key`, `at`), if any has, and a hint at
+    /// its beginning: what [`place`](Self::place) finds, for a lookup that does not go on from there.
     #[inline]
-    fn locate(&self, key: &[u8], at: Version) -> Result<Option<BlockHandle>> {
+    fn locate(&self, key: &[u8], at: Version) -> Result<Option<(Hint, BlockHandle)>> {
         let top = &self.directory.top;
-        let Some(partition) = top.handle(top.find(key, at)) else { return Ok(None) };
+        let number = top.find(key, at);
+        let Some(partition) = top.handle(number) else { return Ok(None) };
         let held = self.source.load(partition, Caching::Keep)?;
-        let handle = IndexPartition::parse(held.payload())
-            .and_then(|index| index.handle(index.find(key, at)?));
-        handle.map(Some).map_err(|damage| self.damage(damage, partition))
+        let located = IndexPartition::parse(held.payload()).and_then(|index| {
+            let block = index.find(key, at)?;
+            Ok((Hint { partition: number, block, restart: 0 }, index.handle(block)?))
+        });
+        located.map(Some).map_err(|damage| self.damage(damage, partition))
     }
 
     /// The place of the first data block that may have an entry at or after (`key`, `at`).

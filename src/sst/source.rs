@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
-use crate::cache::{BlockCache, FileId};
+use crate::cache::{BlockCache, FileId, Hints};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
@@ -100,8 +100,15 @@ impl Source {
         &self.path
     }
 
+    #[inline]
     pub(super) fn id(&self) -> FileId {
         self.id
+    }
+
+    /// Where keys were found in this file, and in others.
+    #[inline]
+    pub(super) fn hints(&self) -> &Hints {
+        self.cache.hints()
     }
 
     /// Length of the file.
