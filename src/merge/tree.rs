@@ -88,7 +88,11 @@ impl<C: Cursor> MergeCursor<C> {
     /// Merges `sources`, newest first. `shared` is a prefix that most keys are expected to have:
     /// a matter of speed only, which adapts to the keys that are met.
     pub(crate) fn new(sources: Vec<C>, shared: &[u8]) -> Self {
-        let count = sources.len();
+        // One source by itself has nothing to be matched with.
+        let (shared, count) = match sources.len() {
+            0 | 1 => (&[][..], 0),
+            count => (shared, count),
+        };
         Self {
             sources,
             shared: shared.to_vec(),
@@ -229,7 +233,7 @@ impl<C: Cursor> MergeCursor<C> {
     }
 
     fn build(&mut self) {
-        let count = self.sources.len();
+        let count = self.heads.len();
         for source in 0..count {
             self.heads[source] = self.head(source);
             self.winners[count + source] = source as u32;

@@ -64,6 +64,8 @@ pub(super) struct PageBuilder<'p> {
     /// How many entities it has taken, and their stored bytes.
     taken: usize,
     stored_bytes: usize,
+    /// With how many entities it is complete.
+    last: usize,
     limits: ScanLimits,
     hooks: ScanHooks<'p>,
     partition: Partition,
@@ -93,6 +95,10 @@ impl<'p> PageBuilder<'p> {
             rows: Vec::new(),
             taken: 0,
             stored_bytes: 0,
+            last: match limits.when_full {
+                WhenFull::End => limits.entities,
+                WhenFull::LookOn => usize::MAX,
+            },
             limits,
             hooks,
             partition: Partition::default(),
@@ -179,8 +185,7 @@ impl<'p> PageBuilder<'p> {
                 rows.push(RowSlot { partition_key, row_key, value, version });
             }
         }
-        let is_last = self.limits.when_full == WhenFull::End && self.is_full();
-        Ok(if is_last { Offered::Last } else { Offered::Taken })
+        Ok(if self.taken == self.last { Offered::Last } else { Offered::Taken })
     }
 
     #[cold]

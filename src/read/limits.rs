@@ -57,6 +57,8 @@ impl Default for ScanLimits {
 /// What a page has examined, and when that is enough.
 pub(super) struct Work<'a> {
     pub(super) examined: u64,
+    /// After how many it may be enough.
+    look_at: u64,
     most_examined: u64,
     deadline: Option<Duration>,
     clock: &'a dyn Clock,
@@ -65,26 +67,24 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     pub(super) fn new(limits: &ScanLimits, clock: &'a dyn Clock) -> Self {
         let most_examined = limits.examined.unwrap_or(u64::MAX).max(1);
-        Self { examined: 0, most_examined, deadline: limits.deadline, clock }
+        let look_at = most_examined.min(KEYS_PER_LOOK);
+        Self { examined: 0, look_at, most_examined, deadline: limits.deadline, clock }
     }
 
     /// Why no more may be examined, if so; never before anything was.
     #[inline]
-    pub(super) fn is_over(&self) -> Option<StopReason> {
-        if self.examined == 0 {
-            None
-        } else if self.examined >= self.most_examined {
-            Some(StopReason::Examined)
-        } else if self.examined.is_multiple_of(KEYS_PER_LOOK) && self.is_late() {
-            Some(StopReason::Deadline)
-        } else {
-            None
-        }
+    pub(super) fn is_over(&mut self) -> Option<StopReason> {
+        if self.examined < self.look_at { None } else { self.look() }
     }
 
     #[cold]
-    fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline)
+    fn look(&mut self) -> Option<StopReason> {
+        if self.examined >= self.most_examined {
+            return Some(StopReason::Examined);
+        }
+        self.look_at = self.examined.saturating_add(KEYS_PER_LOOK).min(self.most_examined);
+        let is_late = self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
+        is_late.then_some(StopReason::Deadline)
     }
 
     /// How many more may be examined.

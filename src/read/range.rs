@@ -66,20 +66,26 @@ impl ScanRange {
     pub(crate) fn span(&self, table: TableId) -> Option<Span> {
         let rows = RowSpan::new(&self.rows)?;
         let prefix = |pk: &Vec<u8>| key::encode_partition(table, pk);
-        let low = match &self.partition.0 {
-            Bound::Included(pk) => rows.low_in(&prefix(pk)),
-            Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
-            Bound::Unbounded => key::encode_table(table),
-        };
-        let high = match &self.partition.1 {
-            Bound::Included(pk) => rows.high_in(&prefix(pk)),
-            Bound::Excluded(pk) => prefix(pk),
-            Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
+        let partition = single(&self.partition).map(prefix);
+        let (low, high) = match &partition {
+            Some(prefix) => (rows.low_in(prefix), rows.high_in(prefix)),
+            None => {
+                let low = match &self.partition.0 {
+                    Bound::Included(pk) => rows.low_in(&prefix(pk)),
+                    Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
+                    Bound::Unbounded => key::encode_table(table),
+                };
+                let high = match &self.partition.1 {
+                    Bound::Included(pk) => rows.high_in(&prefix(pk)),
+                    Bound::Excluded(pk) => prefix(pk),
+                    Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
+                };
+                (low, high)
+            }
         };
         if low >= high {
             return None;
         }
-        let partition = single(&self.partition).map(prefix);
         let is_whole = match partition {
             Some(_) => rows.is_one(),
             None => rows.is_unbounded(),

@@ -47,7 +47,8 @@ pub(super) fn covering(view: &View, key: &[u8], at: Version) -> Version {
 
 /// What to merge for a scan of the span.
 pub(super) fn sources<'a>(view: &'a View, span: &Span) -> Result<Vec<Source<'a, TableFile>>> {
-    let mut sources = Vec::with_capacity(2 + view.frozen.len() + 8);
+    // A cursor is large, and most pages of one partition need one.
+    let mut sources = Vec::with_capacity(1);
     // What is inserted from now on is newer than what the scan reads.
     if view.active.has_entries() {
         sources.push(Source::memtable(&view.active, Version::MAX));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::continuation::Continuation;
 use super::page::{Page, PageEnd};
-use super::view::{Bounds, TableView, owned_bounds};
+use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
     self, Direction, HookResult, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
@@ -65,8 +65,8 @@ impl Query {
         };
         Self {
             view,
-            partitions: (Bound::Unbounded, Bound::Unbounded),
-            rows: (Bound::Unbounded, Bound::Unbounded),
+            partitions: ALL,
+            rows: ALL,
             direction: Direction::Forward,
             limits,
             time_limit: None,
@@ -175,7 +175,8 @@ impl Query {
     /// [`Error::TableNotFound`](crate::Error::TableNotFound) if the table was dropped,
     /// [`Error::Corruption`](crate::Error::Corruption), [`Error::Io`](crate::Error::Io).
     pub fn page(mut self) -> Result<Page> {
-        self.read_page()
+        let range = self.take_range();
+        self.read_ranges(std::slice::from_ref(&range), None)
     }
 
     /// One page whose entities are lent to `each` where they are stored, in order, and not copied.
@@ -201,7 +202,7 @@ impl Query {
     /// # Errors
     /// As [`page`](Self::page).
     pub fn visit(mut self, mut each: impl FnMut(RowRef<'_>)) -> Result<PageEnd> {
-        let range = self.range();
+        let range = self.take_range();
         self.visit_ranges(std::slice::from_ref(&range), None, &mut |row| {
             each(row);
             Ok(())
@@ -235,12 +236,14 @@ impl Query {
         self.projection = Some(Box::new(projection));
     }
 
-    fn range(&self) -> ScanRange {
-        ScanRange::new(self.partitions.clone(), self.rows.clone())
+    /// The range, of a query whose last page this is.
+    fn take_range(&mut self) -> ScanRange {
+        let take = |bounds: &mut Bounds| std::mem::replace(bounds, ALL);
+        ScanRange::new(take(&mut self.partitions), take(&mut self.rows))
     }
 
     fn read_page(&mut self) -> Result<Page> {
-        let range = self.range();
+        let range = ScanRange::new(self.partitions.clone(), self.rows.clone());
         self.read_ranges(std::slice::from_ref(&range), None)
     }
 
