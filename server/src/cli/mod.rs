@@ -37,6 +37,12 @@
 //! An import stops at the first entity that cannot be read or written, and says which it is and how
 //! many were written. Those before an entity that cannot be read are all written; with the default
 //! `--mode replace` the same import can be run again.
+//!
+//! A new table of a data directory is loaded straight into table files for as long as entities come
+//! in key order, as `export` writes them. It is there from the first entity on that does not come
+//! after the one before, or from the end; all that follows is written as into any table. So what is
+//! left of an import that is interrupted (Ctrl-C, a full disk) while entities come in order is
+//! nothing, not even the table, and it can be run again in any mode.
 
 mod ask;
 mod export;

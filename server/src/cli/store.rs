@@ -12,7 +12,7 @@ use super::place::Purpose;
 use crate::client::{Client, PageKey};
 use crate::config::{Config, DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
 use crate::error::ErrorCode;
-use crate::service::TableService;
+use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
 
 /// Most entities of a page of a server.
@@ -39,13 +39,6 @@ impl Store {
             Self::Local(local) => local.service.table_names(&local.account)?,
             Self::Remote(client) => client.tables()?,
         })
-    }
-
-    pub(super) fn create_table_if_missing(&self, table: &str) -> Result<(), CliError> {
-        match self {
-            Self::Local(local) => local.create_table_if_missing(table),
-            Self::Remote(client) => Ok(client.create_table_if_missing(table)?),
-        }
     }
 
     /// The entities of a table that are asked for.
@@ -139,13 +132,14 @@ impl Local {
         self.service.entities(&self.account, table)
     }
 
-    fn create_table_if_missing(&self, table: &str) -> Result<(), CliError> {
-        Ok(wait(self.service.create_table_if_missing(&self.account, table))??)
+    /// Begins to load a table; `None` if there is one of that name.
+    pub(super) fn load_table(&self, table: &str) -> Result<Option<NewTable>, CliError> {
+        Ok(self.service.load_table(&self.account, table)?)
     }
 }
 
 /// Waits for what needs no more of a runtime than somebody to poll it.
-fn wait<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
+pub(super) fn wait<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     Ok(tokio::runtime::Builder::new_current_thread().build()?.block_on(future))
 }
 

@@ -13,7 +13,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tablestone::{Continuation, Database, Entity, EntityQuery, EntityTable, Error, Precondition};
+use tablestone::{
+    Continuation, Database, Entity, EntityQuery, EntityTable, Error, Precondition, TableLoader,
+};
 use uuid::Uuid;
 
 use super::account::{AccountState, Accounts};
@@ -70,6 +72,11 @@ pub enum OpenError {
 /// The name that a query over tables goes on at.
 pub(super) fn next_table(next: &Continuation) -> Option<&[u8]> {
     next.row_key().strip_prefix(TABLE_ROW.as_bytes())
+}
+
+/// A name for a table of the engine that no other has.
+fn engine_table(account: &AccountState, name: &str) -> String {
+    format!("{}/{}/{}", account.name(), name.to_ascii_lowercase(), Uuid::new_v4())
 }
 
 /// A table as requests see it.
@@ -192,22 +199,57 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(ErrorCode::TableAlreadyExists.error());
         }
-        let lower = name.to_ascii_lowercase();
-        let engine_table = format!("{}/{lower}/{}", account.name(), Uuid::new_v4());
-        let table = self.database.create_table(&engine_table).await;
-        let table = table.map_err(|error| failure::of(&error))?;
-        let row = Entity::new(account.name(), format!("{TABLE_ROW}{lower}"))
-            .with(NAME, name)
-            .with(ENGINE_TABLE, &*engine_table);
-        if let Err(error) = self.meta.insert(&row).await {
-            let _ = self.database.drop_table(&engine_table).await;
-            return Err(failure::of(&error));
+        let table = self.database.create_table(&engine_table(account, name)).await;
+        let entered = match table {
+            Ok(table) => self.enter(account, name, table.entities()).await,
+            Err(error) => Err(error),
+        };
+        entered.map_err(|error| failure::of(&error))
+    }
+
+    /// Begins to load what is to be a table of this name.
+    pub(super) fn begin_load(
+        &self,
+        account: &AccountState,
+        name: &str,
+    ) -> Result<TableLoader, Error> {
+        self.database.load_table(&engine_table(account, name))
+    }
+
+    /// Makes a table of what was loaded, if the name is free.
+    pub(super) async fn end_load(
+        &self,
+        account: &AccountState,
+        name: &str,
+        loader: TableLoader,
+    ) -> Result<(), Error> {
+        let _changing = account.changing.lock().await;
+        if account.table(name).is_some() {
+            return Err(Error::TableExists(name.into()));
         }
-        let state = Arc::new(TableState {
-            name: name.into(),
-            entities: table.entities(),
-            policies: ArcSwap::default(),
-        });
+        let engine_table = loader.name().to_owned();
+        loader.finish()?;
+        let table = self.database.table(&engine_table)?;
+        self.enter(account, name, table.entities()).await?;
+        Ok(())
+    }
+
+    /// Gives a table of the engine its row, or drops it. Who calls this has the account's lock.
+    async fn enter(
+        &self,
+        account: &AccountState,
+        name: &str,
+        entities: EntityTable,
+    ) -> Result<Arc<TableState>, Error> {
+        let row = Entity::new(account.name(), format!("{TABLE_ROW}{}", name.to_ascii_lowercase()))
+            .with(NAME, name)
+            .with(ENGINE_TABLE, entities.name());
+        if let Err(error) = self.meta.insert(&row).await {
+            let _ = self.database.drop_table(entities.name()).await;
+            return Err(error);
+        }
+        let policies = ArcSwap::default();
+        let state = Arc::new(TableState { name: name.into(), entities, policies });
         account.insert(Arc::clone(&state));
         Ok(state)
     }

@@ -1,11 +1,15 @@
 //! An account's tables for who has the database in the same process, and no requests: the command
 //! line, which works on the directory of a server that does not run.
 
-use tablestone::{EntityTable, Error};
+use std::sync::Arc;
 
-use super::{TableService, catalog, keys};
+use tablestone::{Entity, EntityTable, Error, TableLoader};
+
+use super::account::AccountState;
+use super::catalog::{self, Catalog};
+use super::{TableService, failure, keys};
 use crate::auth::unknown_account;
-use crate::error::{ErrorCode, ServiceError};
+use crate::error::ServiceError;
 
 impl TableService {
     /// The entities of a table; `None` if there is no such table, or no such account.
@@ -20,17 +24,45 @@ impl TableService {
         rows.filter_map(|row| row.map(name).transpose()).collect()
     }
 
-    /// Creates a table unless there is one of that name.
-    pub(crate) async fn create_table_if_missing(
+    /// Begins to load a table; `None` if there is one of that name.
+    pub(crate) fn load_table(
         &self,
         account: &str,
         table: &str,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<Option<NewTable>, ServiceError> {
         keys::check_table_name(table)?;
         let account = self.accounts.get(account).ok_or_else(|| unknown_account(account))?;
-        match self.catalog.create(account, table).await {
-            Err(error) if error.code() != ErrorCode::TableAlreadyExists => Err(error),
-            _ => Ok(()),
+        if account.table(table).is_some() {
+            return Ok(None);
         }
+        let loader =
+            self.catalog.begin_load(account, table).map_err(|error| failure::of(&error))?;
+        let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(account));
+        Ok(Some(NewTable { catalog, account, name: table.into(), loader }))
+    }
+}
+
+/// A table that is loaded from entities in key order. Dropped before it is
+/// [finished](Self::finish), it never was.
+pub(crate) struct NewTable {
+    catalog: Arc<Catalog>,
+    account: Arc<AccountState>,
+    name: Box<str>,
+    loader: TableLoader,
+}
+
+impl NewTable {
+    /// Adds the next entity; `false` if that takes other ways: it does not come after the one
+    /// before.
+    pub(crate) fn put(&mut self, entity: &Entity) -> Result<bool, Error> {
+        match self.loader.put_entity(entity) {
+            Err(Error::OutOfOrder(_)) => Ok(false),
+            put => put.map(|()| true),
+        }
+    }
+
+    /// Makes the table, with all entities that were put.
+    pub(crate) async fn finish(self) -> Result<(), Error> {
+        self.catalog.end_load(&self.account, &self.name, self.loader).await
     }
 }

@@ -45,6 +45,7 @@ use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, Telemetry};
 
 pub use self::catalog::OpenError;
+pub(crate) use self::direct::NewTable;
 pub(crate) use self::keys::{check as check_keys, check_table_name};
 
 /// The service: accounts, their tables, and a database under them.

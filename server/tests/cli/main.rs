@@ -3,6 +3,7 @@
 
 mod failures;
 mod import;
+mod loading;
 mod reading;
 mod round_trip;
 mod support;

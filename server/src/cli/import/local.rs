@@ -1,18 +1,72 @@
 //! Import into a data directory. Nothing is synced before the end: an import that breaks off has
 //! told nobody that anything is safe.
+//!
+//! A new table is loaded for as long as entities come in key order, each after the one before:
+//! where there is nothing, all modes are the same. What follows is written as into any table.
 
 use tablestone::{EntityBatch, EntityTable, Error};
 
-use super::{CliError, Count, Group, Mode, Sink, Stopped};
-use crate::cli::input::Input;
-use crate::cli::store::Local;
+use super::{CliError, Count, Group, Line, Lines, Mode, Sink, Stopped, feed};
+use crate::cli::store::{Local, wait};
+use crate::service::NewTable;
+
+/// Loads the entities that come in order; gives their number, and the first that does not.
+pub(super) fn load(
+    local: &Local,
+    mut table: NewTable,
+    lines: &mut impl Lines,
+) -> Result<(u64, Option<Line>), Stopped> {
+    let (mut entities, mut next, mut fault) = (0, None, None);
+    for line in lines {
+        match line {
+            Ok(line) if table.put(&line.entity).map_err(nothing_loaded)? => entities += 1,
+            Ok(line) => next = Some(line),
+            Err(error) => fault = Some(error),
+        }
+        if next.is_some() || fault.is_some() {
+            break;
+        }
+    }
+    wait(table.finish()).map_err(nothing_loaded)?.map_err(nothing_loaded)?;
+    sync(local, entities)?;
+    match fault {
+        Some(reason) => Err(Stopped { reason, count: Count { written: entities, unknown: 0 } }),
+        None => Ok((entities, next)),
+    }
+}
+
+/// A table that cannot be loaded is not there.
+fn nothing_loaded(error: impl Into<CliError>) -> Stopped {
+    Stopped { reason: error.into(), count: Count::default() }
+}
+
+/// Writes all entities into a table that is there.
+pub(super) fn write(
+    local: &Local,
+    table: &str,
+    mode: Mode,
+    source: String,
+    lines: impl Lines,
+) -> Result<u64, Stopped> {
+    if mode == Mode::InsertOrReplace {
+        return replace(local, table, lines);
+    }
+    let mut read = 0;
+    let commits = Commits::new(local, table, mode, source)?;
+    let outcome = feed(lines.inspect(|line| read += u64::from(line.is_ok())), commits);
+    sync(local, read)?;
+    outcome
+}
 
 /// Writes all entities as the engine imports: unconditionally, in large commits.
-pub(super) fn replace(local: &Local, table: &str, input: &mut Input) -> Result<u64, Stopped> {
+fn replace(local: &Local, table: &str, lines: impl Lines) -> Result<u64, Stopped> {
     let table = open(local, table)?;
-    let mut fault = None;
-    let entities = input.by_ref().map_while(|line| match line {
-        Ok(line) => Some(line.entity),
+    let (mut fault, mut read) = (None, 0);
+    let entities = lines.map_while(|line| match line {
+        Ok(line) => {
+            read += 1;
+            Some(line.entity)
+        }
         Err(error) => {
             fault = Some(error);
             None
@@ -20,7 +74,7 @@ pub(super) fn replace(local: &Local, table: &str, input: &mut Input) -> Result<u
     });
     let written = match table.import(entities) {
         Ok(report) => report.rows,
-        Err(error) => return Err(broken(error, input.read())),
+        Err(error) => return Err(broken(error, read)),
     };
     sync(local, written)?;
     match fault {
@@ -30,7 +84,7 @@ pub(super) fn replace(local: &Local, table: &str, input: &mut Input) -> Result<u
 }
 
 /// Makes what was written survive whatever comes: so many entities.
-pub(super) fn sync(local: &Local, entities: u64) -> Result<(), Stopped> {
+fn sync(local: &Local, entities: u64) -> Result<(), Stopped> {
     local.database().sync().map_err(|error| broken(error, entities))
 }
 

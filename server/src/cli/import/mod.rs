@@ -16,9 +16,10 @@ use super::export::Format;
 use super::input::{ColumnType, Input, Line, Mapping};
 use super::output::Output;
 use super::place::{Place, Purpose};
-use super::store::Store;
+use super::store::{Local, Store};
 use super::{CliError, with_causes};
-use crate::client::Write as Mode;
+use crate::client::{Client, Write as Mode};
+use crate::service::NewTable;
 
 /// What the short help ends with.
 const EXAMPLES: &str = "\
@@ -79,6 +80,11 @@ enum IfThere {
     Merge,
 }
 
+/// An input, or what is left of it.
+trait Lines: Iterator<Item = Result<Line, CliError>> {}
+
+impl<T: Iterator<Item = Result<Line, CliError>>> Lines for T {}
+
 /// Why an import stopped.
 struct Stopped {
     reason: CliError,
@@ -113,9 +119,9 @@ impl Import {
         let mut input = Input::open(&self.file, self.format, mapping)?;
         let connections = usize::from(self.connections);
         let store = self.place.open(Purpose::Write, connections)?;
-        store.create_table_if_missing(&self.table)?;
+        let target = Target::open(&store, &self.table)?;
         let began = Instant::now();
-        let outcome = write(&store, &self.table, self.mode, connections, &mut input);
+        let outcome = write(target, &self.table, self.mode, connections, &mut input);
         drop(input);
         let entities = outcome.map_err(Stopped::told)?;
         let seconds = began.elapsed().as_secs_f64();
@@ -141,6 +147,12 @@ impl From<IfThere> for Mode {
 }
 
 impl Stopped {
+    /// The same, when so many entities had been written before.
+    fn after(mut self, entities: u64) -> Self {
+        self.count.written += entities;
+        self
+    }
+
     fn told(self) -> CliError {
         let Self { reason, count: Count { written, unknown } } = self;
         let reason = with_causes(&*reason);
@@ -151,24 +163,45 @@ impl Stopped {
     }
 }
 
+/// Where entities go.
+enum Target<'a> {
+    /// A table that is not there yet may be loaded.
+    Local(&'a Local, Option<NewTable>),
+    Remote(&'a Client),
+}
+
+impl<'a> Target<'a> {
+    /// Makes the table if it is not there, or begins to.
+    fn open(store: &'a Store, table: &str) -> Result<Self, CliError> {
+        match store {
+            Store::Local(local) => Ok(Self::Local(local, local.load_table(table)?)),
+            Store::Remote(client) => {
+                client.create_table_if_missing(table)?;
+                Ok(Self::Remote(client))
+            }
+        }
+    }
+}
+
 /// Writes an input into a table; gives the number of entities.
 fn write(
-    store: &Store,
+    target: Target<'_>,
     table: &str,
     mode: IfThere,
     connections: usize,
     input: &mut Input,
 ) -> Result<u64, Stopped> {
     let (source, mode) = (input.name().to_owned(), Mode::from(mode));
-    match store {
-        Store::Local(local) if mode == Mode::InsertOrReplace => local::replace(local, table, input),
-        Store::Local(local) => {
-            let commits = local::Commits::new(local, table, mode, source)?;
-            let outcome = feed(input, commits);
-            local::sync(local, input.read())?;
-            outcome
+    match target {
+        Target::Local(local, None) => local::write(local, table, mode, source, input),
+        Target::Local(local, Some(new_table)) => {
+            let (loaded, next) = local::load(local, new_table, input)?;
+            let Some(next) = next else { return Ok(loaded) };
+            let rest = std::iter::once(Ok(next)).chain(input);
+            let written = local::write(local, table, mode, source, rest);
+            written.map(|written| loaded + written).map_err(|stopped| stopped.after(loaded))
         }
-        Store::Remote(client) => std::thread::scope(|scope| {
+        Target::Remote(client) => std::thread::scope(|scope| {
             let work = remote::Work { client, table, mode, source: &source };
             feed(input, remote::Pool::start(scope, connections, work))
         }),
@@ -183,9 +216,9 @@ fn at_line(source: &str, line: &Line, reason: &str) -> CliError {
 }
 
 /// Writes all of an input, or all before the first line that cannot be read.
-fn feed(input: &mut Input, mut sink: impl Sink) -> Result<u64, Stopped> {
+fn feed(lines: impl Lines, mut sink: impl Sink) -> Result<u64, Stopped> {
     let mut fault = None;
-    let outcome = write_all(input, &mut sink, &mut fault);
+    let outcome = write_all(lines, &mut sink, &mut fault);
     // What is under way is waited for in any case, to be counted.
     let outcome = outcome.and(sink.settle());
     let count = sink.count();
@@ -196,12 +229,12 @@ fn feed(input: &mut Input, mut sink: impl Sink) -> Result<u64, Stopped> {
 }
 
 fn write_all(
-    input: &mut Input,
+    lines: impl Lines,
     sink: &mut impl Sink,
     fault: &mut Option<CliError>,
 ) -> Result<(), CliError> {
     let mut groups = Groups::default();
-    for line in input {
+    for line in lines {
         let line = match line {
             Ok(line) => line,
             Err(error) => {

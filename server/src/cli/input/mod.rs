@@ -110,11 +110,6 @@ impl Input {
         &self.name
     }
 
-    /// How many entities it gave.
-    pub(super) fn read(&self) -> u64 {
-        self.read
-    }
-
     fn count(&mut self) {
         self.read += 1;
         if self.read.is_multiple_of(REFRESH) {
