@@ -215,10 +215,16 @@ impl Tree {
     /// # Errors
     /// What reading, writing and the manifest report; the tree is then as it was.
     pub(crate) fn compact_all(&self) -> Result<()> {
-        self.schedule.lock().paused += 1;
-        let done = self.compact_everything();
-        self.schedule.lock().paused -= 1;
+        let done = self.while_paused(|| self.compact_everything());
         self.schedule_compactions();
+        done
+    }
+
+    /// Does something while no compaction begins.
+    fn while_paused<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.schedule.lock().paused += 1;
+        let done = work();
+        self.schedule.lock().paused -= 1;
         done
     }
 
@@ -238,14 +244,15 @@ impl Tree {
 
     /// Makes new files part of the tree, across whose keys no other file reaches.
     pub(super) fn install_new(&self, files: &[(Level, Arc<TableFile>)]) -> Result<()> {
-        let (claimed, task) = self.wait_for_tasks(|schedule| {
+        let begin = |schedule: &mut Schedule| {
             let horizon = self.snapshots.horizon();
             let view = self.views.load();
             let task = self.picker(schedule, &horizon, &view).add(files)?;
             Some((self.claim(schedule, &task), task))
-        })?;
-        let done = self.execute(&task);
-        drop(claimed);
+        };
+        // Else compactions that follow one another at once might leave no gap for it.
+        let begun = self.while_paused(|| self.wait_for_tasks(begin));
+        let done = begun.and_then(|(_claimed, task)| self.execute(&task));
         self.schedule_compactions();
         done
     }

@@ -356,6 +356,42 @@ fn r_e01_loads_go_on_beside_each_other_and_beside_everything_else() {
     }
 }
 
+/// A compaction that reaches across the table's keys, and was chosen while it was being loaded, is
+/// waited for: what it writes would lie across its files.
+#[test]
+fn r_e01_a_load_waits_for_compactions_across_its_keys() {
+    let env = SimEnv::new(5);
+    let db = open(&env).unwrap();
+    let before = db.create_table("before").wait().unwrap();
+    let rows = rows(2, 100, 60);
+    let mut loader = db.load_table("t").unwrap();
+    rows.iter().for_each(|((pk, rk), value)| loader.put(pk, rk, value).unwrap());
+    let after = db.create_table("after").wait().unwrap();
+    for n in 0..4u8 {
+        for table in [&before, &after] {
+            for row in [0, 4 + n, 9] {
+                table.upsert("p", [row], [n]).wait().unwrap();
+            }
+        }
+        // From here on nothing in level 0 can move as it is.
+        if n == 0 { db.compact() } else { db.flush() }.unwrap();
+    }
+    assert_eq!(db.stats().compactions, 1, "the simulated machine runs no job by itself");
+    loader.finish().unwrap();
+    env.run_all();
+    assert!(db.stats().compactions > 1);
+    let check = |db: &Database| {
+        assert_eq!(all_rows(&db.table("t").unwrap()), stored(&rows));
+        for name in ["before", "after"] {
+            assert_eq!(all_rows(&db.table(name).unwrap()).len(), 6);
+        }
+        db.verify().unwrap();
+    };
+    check(&db);
+    drop((before, after, db));
+    check(&open(&env).unwrap());
+}
+
 /// A failure of any operation on the disk: the load is there whole or not at all, nothing else is
 /// lost, and the database goes on.
 #[test]
