@@ -166,7 +166,7 @@ impl Stopped {
 /// Where entities go.
 enum Target<'a> {
     /// A table that is not there yet may be loaded.
-    Local(&'a Local, Option<NewTable>),
+    Local(&'a Local, Option<Box<NewTable>>),
     Remote(&'a Client),
 }
 
@@ -174,7 +174,7 @@ impl<'a> Target<'a> {
     /// Makes the table if it is not there, or begins to.
     fn open(store: &'a Store, table: &str) -> Result<Self, CliError> {
         match store {
-            Store::Local(local) => Ok(Self::Local(local, local.load_table(table)?)),
+            Store::Local(local) => Ok(Self::Local(local, local.load_table(table)?.map(Box::new))),
             Store::Remote(client) => {
                 client.create_table_if_missing(table)?;
                 Ok(Self::Remote(client))
@@ -195,7 +195,7 @@ fn write(
     match target {
         Target::Local(local, None) => local::write(local, table, mode, source, input),
         Target::Local(local, Some(new_table)) => {
-            let (loaded, next) = local::load(local, new_table, input)?;
+            let (loaded, next) = local::load(local, *new_table, input)?;
             let Some(next) = next else { return Ok(loaded) };
             let rest = std::iter::once(Ok(next)).chain(input);
             let written = local::write(local, table, mode, source, rest);
