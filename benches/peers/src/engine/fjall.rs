@@ -5,7 +5,8 @@
 //! insert followed by `persist(SyncData)`: unlike a batch with a durability of its own, that lets
 //! writers that wait for the journal append before the next sync. Conditions are a get and a put
 //! under a lock by key: the optimistic transactions would retry what the lock makes wait.
-//! There is no range deletion, so a partition is deleted in batches.
+//! There is no range deletion, so a partition is deleted in batches. A load in key order is an
+//! ingestion, straight into its table files.
 
 use std::path::Path;
 use std::thread;
@@ -65,6 +66,14 @@ impl Engine for Fjall {
 
     fn load(&self, rows: Vec<Row>) -> Result<()> {
         self.put_group(&rows)
+    }
+
+    fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
+        let mut ingestion = self.keyspace.start_ingestion()?;
+        for row in rows {
+            ingestion.write(key::encode(&row.key.partition, &row.key.row), &row.value[..])?;
+        }
+        Ok(ingestion.finish()?)
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {

@@ -3,14 +3,15 @@
 //! A write is a transaction, and there is one at a time, so conditions need nothing beside it and
 //! writers that wait share no sync. Unsynced writes are `MDB_NOSYNC`: a killed process loses
 //! nothing, a power cut may damage the file. LMDB keeps no cache of its own, so the budget does not
-//! bind it: the page cache of the system is its cache. It has no checksums.
+//! bind it: the page cache of the system is its cache. It has no checksums. A load in key order is one
+//! transaction that appends.
 
 use std::ops::Bound;
 use std::path::Path;
 
 use anyhow::Result;
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RwTxn};
 
 use super::{Durability, ETag, Engine, Setup, key};
 use crate::workload::Row;
@@ -88,6 +89,17 @@ impl Engine for Lmdb {
 
     fn load(&self, rows: Vec<Row>) -> Result<()> {
         self.put_group(&rows)
+    }
+
+    fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
+        self.write(|transaction| {
+            for row in rows {
+                let key = key::encode(&row.key.partition, &row.key.row);
+                let append = PutFlags::APPEND;
+                self.database.put_with_flags(transaction, append, &key, &row.value)?;
+            }
+            Ok(())
+        })
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {

@@ -2,7 +2,8 @@
 //!
 //! A write is a transaction, and there is one at a time, so conditions need nothing beside it and
 //! writers that wait share no sync. Unsynced writes are commits with `Durability::None`, which a
-//! killed process loses; settling commits once with `Durability::Immediate`.
+//! killed process loses; settling commits once with `Durability::Immediate`. A load in key order is one
+//! transaction.
 
 use std::path::Path;
 
@@ -98,6 +99,16 @@ impl Engine for Redb {
 
     fn load(&self, rows: Vec<Row>) -> Result<()> {
         self.put_group(&rows)
+    }
+
+    fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
+        self.write(|table| {
+            for row in rows {
+                let key = key::encode(&row.key.partition, &row.key.row);
+                table.insert(&key[..], &row.value[..])?;
+            }
+            Ok(())
+        })
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {

@@ -1,6 +1,7 @@
 //! tablestone: the byte-level [`Table`], defaults but for durability and budget.
 //!
-//! ETags are its versions, groups are its batches, a partition is deleted by one range deletion.
+//! ETags are its versions, groups are its batches, a partition is deleted by one range deletion, a
+//! load in key order is its own load of a new table.
 //! Settled is: flushed, and no compaction owed.
 
 use std::collections::BTreeMap;
@@ -100,6 +101,23 @@ impl Engine for Tablestone {
         }
         for (number, rows) in of_tables {
             import(&self.tables[number], rows)?;
+        }
+        Ok(())
+    }
+
+    fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
+        for number in 0..self.tables.len() {
+            self.database.drop_table(&table_name(number)).wait()?;
+        }
+        let loader = |number| self.database.load_table(&table_name(number));
+        let mut loaders = (0..self.tables.len()).map(loader).collect::<Result<Vec<_>, Error>>()?;
+        for row in rows {
+            let number = self.number(&row.key.partition);
+            loaders[number].put(&row.key.partition, &row.key.row, &row.value)?;
+        }
+        for (number, loader) in loaders.into_iter().enumerate() {
+            loader.finish()?;
+            self.tables[number] = self.database.table(&table_name(number))?;
         }
         Ok(())
     }

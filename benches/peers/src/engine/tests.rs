@@ -158,6 +158,31 @@ fn answers_as_a_map_does(peer: &Peer, tables: usize) {
     engine.close().expect("it closes");
 }
 
+/// What was loaded in key order is read, changed and deleted as anything else.
+fn answers_as_a_map_does_after_a_sorted_load(peer: &Peer, tables: usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let setup = Setup { tables, ..setup(Durability::Unsynced) };
+    let mut engine = (peer.open)(dir.path(), setup).expect("it opens");
+    let keys = (1..=PARTITIONS as usize).flat_map(|partition| {
+        (0..ROWS).map(move |row| Key {
+            partition: "p".repeat(partition).into_bytes(),
+            row: format!("{row:03}").into_bytes(),
+        })
+    });
+    let model: Model = keys.map(|key| (key, vec![1; 5_000])).collect();
+    let rows: Vec<Row> =
+        model.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() }).collect();
+    engine.load_sorted(&rows).expect("a load");
+    let rng = Rng::seed_from_u64(8);
+    let mut pair = Pair { engine: &*engine, model, rng, writes: 0, tables };
+    pair.scan();
+    for _ in 0..OPERATIONS / 4 {
+        pair.step();
+    }
+    pair.scan();
+    engine.close().expect("it closes");
+}
+
 /// Each increment reads a counter and writes it back under the ETag that it read.
 fn no_conditional_write_is_lost(peer: &Peer) {
     const THREADS: u64 = 4;
@@ -224,6 +249,11 @@ macro_rules! of_each_engine {
             }
 
             #[test]
+            fn answers_as_a_map_does_after_a_sorted_load() {
+                super::answers_as_a_map_does_after_a_sorted_load(peer(), 1);
+            }
+
+            #[test]
             fn no_conditional_write_is_lost() {
                 super::no_conditional_write_is_lost(peer());
             }
@@ -253,4 +283,5 @@ of_each_engine! {
 fn several_tables_answer_as_a_map_does() {
     let ours = PEERS.iter().find(|peer| peer.name == super::OURS).expect("it is listed");
     answers_as_a_map_does(ours, 5);
+    answers_as_a_map_does_after_a_sorted_load(ours, 5);
 }

@@ -53,6 +53,23 @@ pub(super) fn load_sequential(stage: &Stage) -> Result<Measured> {
     load_until_settled(stage, 0..stage.data.entities())
 }
 
+/// One call of the engine, which has all entities in memory.
+pub(super) fn load_sorted(stage: &Stage) -> Result<Measured> {
+    let rows: Vec<Row> = (0..stage.data.entities()).map(|n| stage.data.row(n)).collect();
+    let mut engine = stage.open()?;
+    let mut worker = Worker::new(stage, 0);
+    let meter = Meter::start()?;
+    worker.entities = rows.len() as u64;
+    worker.logical_bytes = rows.iter().map(|row| row.len() as u64).sum();
+    worker.clock(|_| engine.load_sorted(&rows))?;
+    engine.settle()?;
+    let elapsed = meter.elapsed();
+    let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
+    measured.operations = measured.entities;
+    measured.extras.clear();
+    Ok(measured)
+}
+
 pub(super) fn load_random(stage: &Stage) -> Result<Measured> {
     load_until_settled(stage, stage.data.shuffled().into_iter())
 }

@@ -57,6 +57,8 @@ works! {
         "all entities in random order, a thousand at a time, until settled";
     "load-sequential", Empty, Unsynced, 1, bulk::load_sequential,
         "all entities in key order, a thousand at a time, until settled";
+    "load-sorted", Empty, Unsynced, 1, bulk::load_sorted,
+        "all entities in key order, by the engine's own way for that, until settled";
     "put-unsynced-1", Loaded, Unsynced, 1, write::put, "overwrite any entity, 1 thread";
     "put-unsynced-4", Loaded, Unsynced, 4, write::put, "overwrite any entity, 4 threads";
     "put-durable-1", Loaded, Synced, 1, write::put, "overwrite any entity, 1 thread";
