@@ -356,6 +356,12 @@ impl Started {
         matches!(self, Self::Commit(commit) if format!("{commit:?}").contains("gated"))
     }
 
+    /// Whether it is not for later to wait for it: its outcome is known, the failure of a read
+    /// perhaps, or is a table.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Commit(_))
+    }
+
     /// Its version, zero if the call does not tell.
     pub fn wait(self, handles: &mut Handles) -> Result<Version> {
         match self {

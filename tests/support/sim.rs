@@ -72,11 +72,7 @@ impl Script {
                     let mut after = before;
                     let expected = after.apply(write, self.step);
                     self.states.push(after);
-                    let is_done = matches!(
-                        write,
-                        Write::Create(_) | Write::Import { .. } | Write::Load { .. }
-                    );
-                    if is_done || started.is_held_back() {
+                    if started.is_over() || started.is_held_back() {
                         settle(started, &mut handles, &expected)?;
                     } else {
                         under_way.push((started, expected));
