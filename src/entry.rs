@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::version::Version;
 
-/// What an entry does to its key. The numbers are stored in files.
+/// What an entry does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -14,10 +14,13 @@ pub(crate) enum Kind {
     Delete = 0,
     /// The key has the entry's value from this version on.
     Put = 1,
+    /// As a put, but the entry's value is a [reference](crate::reference) to where the value is. In
+    /// table files only, where it is stored as a deletion with a value.
+    Reference = 2,
 }
 
 impl Kind {
-    /// The kind a stored byte stands for.
+    /// The kind a byte of the log stands for.
     pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             0 => Some(Self::Delete),
@@ -26,9 +29,24 @@ impl Kind {
         }
     }
 
-    /// The byte that is stored for this kind.
+    /// The byte that the log has for this kind.
     pub(crate) const fn byte(self) -> u8 {
         self as u8
+    }
+
+    /// The bit that is stored with an entry.
+    pub(crate) const fn bit(self) -> u8 {
+        matches!(self, Self::Put) as u8
+    }
+
+    /// The kind of an entry in a table file by its bit and its value.
+    #[inline]
+    pub(crate) const fn of_stored(bit: u8, value: &[u8]) -> Self {
+        match bit {
+            0 if value.is_empty() => Self::Delete,
+            0 => Self::Reference,
+            _ => Self::Put,
+        }
     }
 }
 
@@ -153,6 +171,9 @@ mod tests {
         for byte in 0..=u8::MAX {
             assert_eq!(Kind::from_byte(byte).map_or(byte, Kind::byte), byte);
         }
-        assert_eq!(Kind::from_byte(2), None);
+        assert_eq!(Kind::from_byte(Kind::Reference.byte()), None);
+        for (kind, value) in [(Kind::Delete, &[][..]), (Kind::Put, &[]), (Kind::Reference, &[1])] {
+            assert_eq!(Kind::of_stored(kind.bit(), value), kind);
+        }
     }
 }

@@ -71,6 +71,7 @@ mod merge;
 mod metrics;
 mod options;
 mod read;
+mod reference;
 mod sst;
 mod sync;
 mod table;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::env::{Env, RealEnv};
 use crate::error::{Error, Result};
+use crate::reference::LARGE_VALUE_BYTES;
 
 /// When a commit is acknowledged (R-E10).
 ///
@@ -110,6 +111,7 @@ pub struct Options {
     pub(crate) batch_bytes: usize,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
+    pub(crate) large_value_bytes: usize,
     pub(crate) env: Arc<dyn Env>,
 }
 
@@ -129,6 +131,7 @@ impl Default for Options {
             batch_bytes: 4 << 20,
             key_bytes: 2 << 10,
             value_bytes: 2 << 20,
+            large_value_bytes: LARGE_VALUE_BYTES,
             env: Arc::new(RealEnv::new()),
         }
     }
@@ -178,6 +181,15 @@ setters! {
 }
 
 impl Options {
+    /// From which length on values stay where the log wrote them. For tests, which would take long
+    /// with large values.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn large_value_bytes(mut self, large_value_bytes: usize) -> Self {
+        self.large_value_bytes = large_value_bytes.max(1);
+        self
+    }
+
     /// Says which option is out of its range.
     pub(crate) fn check(&self) -> Result<()> {
         let zstd = match self.compression {

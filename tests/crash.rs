@@ -83,8 +83,11 @@ fn count_operations(steps: &[Step], options: fn(&SimEnv) -> Options) -> u64 {
 }
 
 fn crash_everywhere(style: CrashStyle, options: fn(&SimEnv) -> Options) {
-    let steps = script();
-    let total = count_operations(&steps, options);
+    crash_everywhere_in(&script(), style, options);
+}
+
+fn crash_everywhere_in(steps: &[Step], style: CrashStyle, options: fn(&SimEnv) -> Options) {
+    let total = count_operations(steps, options);
     assert!(total > 400, "the script does too little: {total} operations");
     for after in 0..total {
         let context = format!("{style:?} after {after} operations");
@@ -92,12 +95,96 @@ fn crash_everywhere(style: CrashStyle, options: fn(&SimEnv) -> Options) {
         let env = SimEnv::new(after);
         let mut script = Script::new(&env, options(&env));
         env.crash_after(after);
-        script.run(&steps);
+        script.run(steps);
         env.crash(style);
         script.check(&context);
         // What was found is from now on acknowledged: it must survive another crash.
         env.crash(style);
         script.check(&format!("{context}, and again"));
+    }
+}
+
+/// From this length on values stay in the log.
+const LARGE: usize = 500;
+
+fn separated(env: &SimEnv) -> Options {
+    sim_options(env).large_value_bytes(LARGE)
+}
+
+/// As [`separated`], without a promise before a close.
+fn separated_lazily(env: &SimEnv) -> Options {
+    separated(env).durability(Durability::Os)
+}
+
+/// Has log segments kept for the large values in them, become sparse, be given up and removed.
+fn large_script() -> Vec<Step> {
+    let mut steps = vec![Step::Write(Write::Create(0)), Step::Write(Write::Create(1)), Step::Wait];
+    for round in 0..14u8 {
+        for n in 0..5u8 {
+            steps.push(put(n % 2, 10, [n, n + 20, round + 40], 1_100));
+            steps.push(put(0, 11, [round], 30));
+        }
+        steps.push(Step::Wait);
+        match round % 7 {
+            0 | 2 => steps.push(Step::Flush),
+            1 => steps.push(Step::Reopen),
+            3 => steps.push(Step::Compact),
+            4 => steps.push(Step::Write(Write::DeletePartition { table: 1, partition: 10 })),
+            5 => {
+                // Little of the older segments is left.
+                steps.push(put(0, 10, (0..50).filter(|row| row % 9 != 0), 10));
+                steps.extend([Step::Flush, Step::Compact]);
+            }
+            _ => {
+                steps.push(Step::Write(Write::Drop(1)));
+                steps.push(Step::Write(Write::Create(1)));
+                steps.push(Step::Wait);
+            }
+        }
+        steps.extend((0..4).map(|_| Step::Job));
+    }
+    steps.extend([Step::Compact, Step::Reopen, put(0, 10, [1], 2_000), Step::Wait]);
+    steps
+}
+
+#[test]
+fn r_e10_power_loss_at_every_operation_with_values_in_the_log() {
+    for style in CRASH_STYLES {
+        crash_everywhere_in(&large_script(), style, separated);
+    }
+}
+
+#[test]
+fn r_e10_power_loss_during_recovery_with_values_in_the_log() {
+    let steps = large_script();
+    let total = count_operations(&steps, separated);
+    for (style, after) in CRASH_STYLES.into_iter().zip([total / 3, total / 2, total - total / 5]) {
+        for during in 0..60 {
+            let env = SimEnv::new(during);
+            let mut script = Script::new(&env, separated(&env));
+            env.crash_after(after);
+            script.run(&steps);
+            env.crash(style);
+            env.crash_after(during);
+            script.run(&[]);
+            env.crash(style);
+            script.check(&format!("{style:?} after {after}, then {during} operations"));
+        }
+    }
+}
+
+#[test]
+fn r_e08_power_loss_without_sync_leaves_a_prefix_with_values_in_the_log() {
+    let steps: Vec<_> =
+        large_script().into_iter().filter(|step| !matches!(step, Step::Wait)).collect();
+    let total = count_operations(&steps, separated_lazily);
+    for after in (0..total).step_by(2) {
+        let env = SimEnv::new(after);
+        let mut script = Script::new(&env, separated_lazily(&env));
+        env.crash_after(after);
+        script.run(&steps);
+        env.crash(CrashStyle::Torn);
+        script.check(&format!("torn after {after} operations, without sync"));
     }
 }
 
@@ -181,7 +268,8 @@ proptest! {
         lives in vec((vec(step(), 1..40), 0u64..250, style()), 1..4),
     ) {
         let env = SimEnv::new(seed);
-        let mut script = Script::new(&env, sim_options(&env));
+        let options = if seed % 2 == 0 { separated(&env) } else { sim_options(&env) };
+        let mut script = Script::new(&env, options);
         for (number, (steps, after, style)) in lives.iter().enumerate() {
             env.crash_after(*after);
             let mut steps = steps.clone();

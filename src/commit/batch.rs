@@ -10,7 +10,7 @@ use super::check_limit;
 use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::{Pipeline, Prepared};
-use crate::entry::Kind;
+use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
@@ -212,11 +212,18 @@ struct Newest {
 }
 
 fn read_newest(view: &View, key: &[u8], with_value: bool) -> Result<Newest> {
-    let found = read::get_raw(view, &Lookup::new(key), Version::MAX, |found| Newest {
-        version: found.version,
-        exists: found.kind == Kind::Put,
-        value: if with_value { found.value.to_vec() } else { Vec::new() },
-    })?;
+    let newest = |found: Found<'_>| {
+        let value = if with_value { found.value.to_vec() } else { Vec::new() };
+        let exists = found.kind != Kind::Delete;
+        (found.kind, Newest { version: found.version, exists, value })
+    };
+    let found = match read::get_raw(view, &Lookup::new(key), Version::MAX, newest)? {
+        Some((Kind::Reference, newest)) if with_value => {
+            let value = view.levels.values.read(&newest.value)?.into_owned();
+            Some(Newest { value, ..newest })
+        }
+        found => found.map(|(_, newest)| newest),
+    };
     Ok(found.unwrap_or(Newest { version: Version::ZERO, exists: false, value: Vec::new() }))
 }
 

@@ -27,7 +27,8 @@ impl BenchPayload {
     pub fn apply(&self, times: u64) -> u64 {
         let memtable = Memtable::with_budget(64 << 20);
         for ticks in 1..=times {
-            let applied = apply(&self.0, Origin::Commit, Version::from_ticks(ticks), &memtable);
+            let applied =
+                apply(&self.0, Origin::Commit, Version::from_ticks(ticks), &memtable, usize::MAX);
             debug_assert!(applied.is_ok(), "what was encoded is decoded");
         }
         memtable.entries()

@@ -16,6 +16,7 @@ use super::waiters::Waiters;
 use crate::env::JobClass;
 use crate::error::{Error, Result};
 use crate::options::Durability;
+use crate::reference::LogPlace;
 use crate::version::Version;
 use crate::wal::{self, RecordRef};
 
@@ -123,7 +124,11 @@ impl Pipeline {
             return;
         };
         let unfinished = Unfinished(self);
-        let written = self.write_group(log, &taken).and_then(|()| taken.wait_applied());
+        let written = self.write_group(log, &taken).and_then(|places| {
+            taken.wait_applied()?;
+            note_places(&taken.records, places);
+            Ok(())
+        });
         std::mem::forget(unfinished);
         match written {
             Ok(()) => {
@@ -137,17 +142,28 @@ impl Pipeline {
     }
 
     /// Nothing is published any more.
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.sealed.load(Ordering::Acquire) || self.poisoned.get().is_some()
     }
 
-    fn write_group(&self, log: &mut Log, taken: &Taken<Record>) -> Result<()> {
+    /// Writes and syncs a group; says where the payloads are in which large values may be.
+    fn write_group(&self, log: &mut Log, taken: &Taken<Record>) -> Result<Vec<LogPlace>> {
         let records = taken.records.iter().map(|record| RecordRef {
             version: record.version,
             payload: &record.payload,
             payload_crc: record.payload_crc,
         });
-        log.writer.append(records)?;
+        if self.log_boundary.load(Ordering::Acquire) < u64::MAX {
+            let boundary = self.log_boundary.swap(u64::MAX, Ordering::Acquire);
+            log.writer.end_segment_after(Version::from_ticks(boundary));
+        }
+        let mut places = Vec::new();
+        let large = self.options.large_value_bytes;
+        log.writer.append_placed(records, |record, place| {
+            if record.payload.len() >= large {
+                places.push(place);
+            }
+        })?;
         if log.writer.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
             let this = Weak::clone(&self.this);
             let prepare = Box::new(move || Self::prepare_segment(&this));
@@ -169,7 +185,7 @@ impl Pipeline {
             }
             Durability::Os => {}
         }
-        Ok(())
+        Ok(places)
     }
 
     fn prepare_segment(this: &Weak<Self>) {
@@ -207,7 +223,7 @@ impl Pipeline {
         this.hand_over();
     }
 
-    fn poison(&self, error: &Error) {
+    pub(super) fn poison(&self, error: &Error) {
         let cause = match error {
             Error::Poisoned(cause) => Arc::clone(cause),
             other => other.chain(),
@@ -273,6 +289,14 @@ impl Pipeline {
             log_bytes: read(&self.counters.log_bytes),
             largest_group: read(&self.counters.largest_group),
         }
+    }
+}
+
+/// Tells the memtables where the log has the payloads of those records that may have large values.
+fn note_places(records: &[Record], places: Vec<LogPlace>) {
+    let large = records.iter().filter_map(|record| Some((record.version, record.large.as_ref()?)));
+    for ((version, memtable), place) in large.zip(places) {
+        memtable.place_large(version, place);
     }
 }
 

@@ -17,6 +17,7 @@ mod ranges;
 mod recovery;
 mod relay;
 mod sequence;
+mod values;
 mod waiters;
 
 pub use batch::Precondition;

@@ -13,7 +13,7 @@
 use crate::entry::Kind;
 use crate::error::Damage;
 use crate::key;
-use crate::memtable::Memtable;
+use crate::memtable::{LargeRow, Memtable};
 use crate::tombstone::RangeTombstone;
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
@@ -72,15 +72,25 @@ impl Payload {
 /// One change of a payload. The key of a row is `prefix` followed by `row_key`.
 #[derive(Debug, PartialEq, Eq)]
 enum Change<'a> {
-    Row { prefix: &'a [u8], row_key: &'a [u8], kind: Kind, value: &'a [u8] },
-    DeleteRange { start: &'a [u8], end: &'a [u8] },
+    /// `end` is where the row ends in the payload.
+    Row {
+        prefix: &'a [u8],
+        row_key: &'a [u8],
+        kind: Kind,
+        value: &'a [u8],
+        end: usize,
+    },
+    DeleteRange {
+        start: &'a [u8],
+        end: &'a [u8],
+    },
 }
 
 fn decode<'a>(payload: &'a [u8], mut visit: impl FnMut(Change<'a>)) -> Result<(), Damage> {
     let mut decoder = Decoder::new(payload);
     while !decoder.is_empty() {
         match decoder.u8("a section tag")? {
-            TAG_ROWS => decode_rows(&mut decoder, &mut visit)?,
+            TAG_ROWS => decode_rows(&mut decoder, payload.len(), &mut visit)?,
             TAG_DELETE_RANGE => {
                 let start = decoder.slice("the start of a range deletion")?;
                 let end = decoder.slice("the end of a range deletion")?;
@@ -94,6 +104,7 @@ fn decode<'a>(payload: &'a [u8], mut visit: impl FnMut(Change<'a>)) -> Result<()
 
 fn decode_rows<'a>(
     decoder: &mut Decoder<'a>,
+    payload_len: usize,
     visit: &mut impl FnMut(Change<'a>),
 ) -> Result<(), Damage> {
     let prefix = decoder.slice("a partition's encoded key")?;
@@ -106,14 +117,15 @@ fn decode_rows<'a>(
         let row_key = decoder.slice("an encoded RowKey")?;
         let value = match kind {
             Kind::Put => decoder.slice("a value")?,
-            Kind::Delete => &[],
+            Kind::Delete | Kind::Reference => &[],
         };
-        visit(Change::Row { prefix, row_key, kind, value });
+        let end = payload_len - decoder.rest().len();
+        visit(Change::Row { prefix, row_key, kind, value, end });
     }
     Ok(())
 }
 
-/// Puts the changes of a payload into a memtable.
+/// Puts the changes of a payload into a memtable, and notes there which values have `large` bytes.
 ///
 /// A damaged payload changes nothing: one from the log is decoded to its end first.
 pub(crate) fn apply(
@@ -121,13 +133,18 @@ pub(crate) fn apply(
     origin: Origin,
     version: Version,
     memtable: &Memtable,
+    large: usize,
 ) -> Result<(), Damage> {
     if origin == Origin::Log {
         decode(payload, |_| ())?;
     }
     decode(payload, |change| match change {
-        Change::Row { prefix, row_key, kind, value } => {
+        Change::Row { prefix, row_key, kind, value, end } => {
             memtable.insert(prefix, row_key, version, kind, value);
+            if value.len() >= large {
+                let (key, len) = ([prefix, row_key].concat().into(), value.len());
+                memtable.add_large(version, LargeRow { key, offset: end - len, len });
+            }
         }
         Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
             start: start.into(),
@@ -150,7 +167,7 @@ pub(crate) enum Origin {
 #[cfg(fuzzing)]
 pub fn fuzz_payload(data: &[u8]) {
     let memtable = Memtable::new();
-    if apply(data, Origin::Log, Version::from_ticks(1), &memtable).is_err() {
+    if apply(data, Origin::Log, Version::from_ticks(1), &memtable, 64).is_err() {
         assert!(memtable.is_empty(), "a damaged payload changes nothing");
     }
 }
@@ -178,9 +195,16 @@ mod tests {
                     prefix: b"p",
                     row_key: b"a\x01\x01b\0",
                     kind: Kind::Put,
-                    value: b"value"
+                    value: b"value",
+                    end: 17,
                 },
-                Change::Row { prefix: b"p", row_key: b"\0", kind: Kind::Delete, value: b"" },
+                Change::Row {
+                    prefix: b"p",
+                    row_key: b"\0",
+                    kind: Kind::Delete,
+                    value: b"",
+                    end: 20,
+                },
                 Change::DeleteRange { start: b"x", end: b"y" },
             ]
         );

@@ -15,7 +15,7 @@
 //! itself (no hand-off on an uncontended commit); tasks and dropped handles leave it to a
 //! background job. A driver that is done wakes the next waiting thread if more is queued.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
@@ -29,21 +29,23 @@ use super::latch::Latches;
 use super::payload::{self, Origin};
 use super::relay::Relay;
 use super::sequence::Sequencer;
+use super::values::LargeValues;
 use super::waiters::{Role, WaiterKey, Waiters};
 use crate::env::{Clock, Jobs};
 use crate::error::{Error, Result};
-use crate::levels::{Admission, Flushed, Tree};
+use crate::levels::{self, Admission, Flushed, Tree};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::Version;
 use crate::wal;
 
 /// A commit queued for the log.
-#[derive(Debug)]
 pub(crate) struct Record {
     pub(super) version: Version,
     pub(super) payload: Arc<[u8]>,
     pub(super) payload_crc: u32,
+    /// Where it is inserted, if large values may be in it.
+    pub(super) large: Option<Arc<Memtable>>,
 }
 
 /// The commit pipeline of a database.
@@ -67,6 +69,8 @@ pub(crate) struct Pipeline {
     pub(super) drive_queued: AtomicBool,
     /// A background job that prepares a log segment is queued.
     pub(super) prepare_queued: AtomicBool,
+    /// A log segment is to end after this version; `u64::MAX` if none is.
+    pub(super) log_boundary: AtomicU64,
     /// An interval sync is queued.
     pub(super) sync_queued: AtomicBool,
     pub(super) counters: Counters,
@@ -99,6 +103,7 @@ impl Pipeline {
             drive_queued: AtomicBool::new(false),
             prepare_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
+            log_boundary: AtomicU64::new(u64::MAX),
             counters: Counters::default(),
             this: Weak::clone(this),
         });
@@ -107,6 +112,7 @@ impl Pipeline {
             report_segments(segments.remove_before(flushed.log_start));
         };
         pipeline.tree.set_on_flushed(Box::new(release));
+        pipeline.tree.set_value_log(Box::new(LargeValues::new(&pipeline)));
         pipeline
     }
 
@@ -170,13 +176,19 @@ impl Pipeline {
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
     pub(crate) fn submit(&self, payload: &Prepared) -> Version {
         let Prepared { bytes, crc } = payload;
+        let large = self.options.large_value_bytes;
         let (ticket, memtable) = self.sequencer.next(
             self.clock.now(),
             |last| self.memtable_after(last),
-            |version| Record { version, payload: Arc::clone(bytes), payload_crc: *crc },
+            |version, memtable| Record {
+                version,
+                payload: Arc::clone(bytes),
+                payload_crc: *crc,
+                large: (bytes.len() >= large).then(|| Arc::clone(memtable)),
+            },
         );
         let version = ticket.version;
-        let applied = payload::apply(bytes, Origin::Commit, version, &memtable);
+        let applied = payload::apply(bytes, Origin::Commit, version, &memtable, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
@@ -189,8 +201,17 @@ impl Pipeline {
         if view.active.bytes() < self.memtable_bytes {
             return Arc::clone(&view.active);
         }
-        self.tree.freeze(last, self.segments.first_needed(last));
+        self.freeze_at(last, &view.active);
         self.tree.active_memtable()
+    }
+
+    /// Freezes the active memtable, whose newest commit is `last`; the caller holds the sequencer. What
+    /// comes later goes to another log segment, if its values may stay in this one.
+    fn freeze_at(&self, last: Version, active: &Memtable) {
+        if levels::is_mostly_large(active) {
+            self.log_boundary.store(last.ticks(), Ordering::Release);
+        }
+        self.tree.freeze(last, self.segments.first_needed(last));
     }
 
     /// Freezes a full memtable. The next commit would do so as well, but there may be none: the
@@ -237,8 +258,9 @@ impl Pipeline {
 
     fn freeze_active(&self) -> Version {
         self.sequencer.paused(|last| {
-            if !self.tree.view().active.is_empty() {
-                self.tree.freeze(last, self.segments.first_needed(last));
+            let view = self.tree.view();
+            if !view.active.is_empty() {
+                self.freeze_at(last, &view.active);
             }
             last
         })

@@ -14,6 +14,7 @@ use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::{Durability, Options};
+use crate::reference::LogPlace;
 use crate::wal::{self, ReplayedRecord, SegmentId};
 
 /// The file whose lock says that the directory is open.
@@ -135,13 +136,19 @@ fn open_locked(
         if record.version <= flushed {
             return Ok(());
         }
-        payload::apply(record.payload, Origin::Log, record.version, &memtable)
-            .map_err(|damage| damage.in_file(record.file, record.offset))
+        let ReplayedRecord { version, segment, payload, file, offset } = record;
+        payload::apply(payload, Origin::Log, version, &memtable, options.large_value_bytes)
+            .map_err(|damage| damage.in_file(file, offset))?;
+        memtable.place_large(version, LogPlace { segment, offset });
+        Ok(())
     };
     // No manifest names the place yet, or damage took it.
     let is_unknown = tree.is_new() || tree.is_damaged();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
     let replayed = wal::replay(disk, dir, first, options.recovery, &mut visit)?;
+    if !replayed.lost.is_empty() {
+        memtable.forget_places();
+    }
     let last = replayed.last_version.max(flushed);
     tree.publish(last);
     let report = report(&replayed, lost);

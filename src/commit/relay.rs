@@ -136,7 +136,7 @@ mod loom_tests {
 
     impl Log {
         fn queue(&self) -> Version {
-            let (ticket, ()) = self.sequencer.next(Version::ZERO, |_| (), |version| version);
+            let (ticket, ()) = self.sequencer.next(Version::ZERO, |_| (), |version, ()| version);
             let version = ticket.version;
             ticket.applied();
             version

@@ -60,18 +60,18 @@ impl<R> Sequencer<R> {
 
     /// Assigns the next version and queues its record. `prepare` runs under the lock with the
     /// last version assigned before: what it returns (the memtable to use) is in step with
-    /// version order.
+    /// version order. `record` is shown it.
     pub(crate) fn next<P>(
         &self,
         now: Version,
         prepare: impl FnOnce(Version) -> P,
-        record: impl FnOnce(Version) -> R,
+        record: impl FnOnce(Version, &P) -> R,
     ) -> (Ticket, P) {
         let mut state = self.state.lock();
         let prepared = prepare(state.last);
         let version = now.max(state.last.next());
         state.last = version;
-        state.records.push(record(version));
+        state.records.push(record(version, &prepared));
         let group = Arc::clone(&state.group);
         group.unapplied.fetch_add(1, Ordering::Relaxed);
         (Ticket { version, group, is_applied: false }, prepared)
@@ -158,7 +158,7 @@ mod tests {
         let sequencer = Sequencer::new(Version::from_ticks(100));
         let mut seen = Vec::new();
         for now in [50, 200, 200, 10, 300] {
-            let (ticket, ()) = sequencer.next(Version::from_ticks(now), |_| (), |v| v);
+            let (ticket, ()) = sequencer.next(Version::from_ticks(now), |_| (), |v, ()| v);
             seen.push(ticket.version.ticks());
             ticket.applied();
         }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_commit_that_is_never_applied_breaks_its_group_and_no_other() {
         let sequencer = Sequencer::new(Version::ZERO);
-        let commit = || sequencer.next(Version::ZERO, |_| (), |v| v).0;
+        let commit = || sequencer.next(Version::ZERO, |_| (), |v, ()| v).0;
         let (first, second) = (commit(), commit());
         let broken = sequencer.take().unwrap();
         let third = commit();
@@ -201,7 +201,7 @@ mod loom_tests {
     type Memtable = [AtomicU64; 2];
 
     fn commit(sequencer: &Sequencer<Version>, memtable: &Memtable) {
-        let (ticket, ()) = sequencer.next(Version::ZERO, |_| (), |v| v);
+        let (ticket, ()) = sequencer.next(Version::ZERO, |_| (), |v, ()| v);
         memtable[ticket.version.ticks() as usize - 1].store(1, Ordering::Relaxed);
         ticket.applied();
     }

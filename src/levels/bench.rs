@@ -70,7 +70,8 @@ impl BenchLevels {
             Ok((level, Arc::new(file)))
         };
         let files = (0..files).map(table).collect::<Result<_>>()?;
-        let state = assemble(files, RangeTombstones::default(), version(3), SegmentId::FIRST);
+        let state =
+            assemble(files, Vec::new(), RangeTombstones::default(), version(3), SegmentId::FIRST);
         let horizon = Horizon { snapshots: Vec::new(), visible: version(3) };
         Ok(Self { state, sizing: Options::default().sizing(), horizon })
     }

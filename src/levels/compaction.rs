@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::file::TableFile;
 use super::gc::{Rule, Verdict};
 use super::output::{Cut, Outputs};
+use super::separate::Storing;
 use super::snapshots::Horizon;
 use super::state::{Change, Level, LevelState};
 use super::tree::{Flushed, Tree};
@@ -91,6 +92,7 @@ fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     rule: &mut Rule,
     deeper: &Deeper<'_>,
+    storing: &Storing<'_>,
     outputs: &mut Outputs<'_>,
     closing: &AtomicBool,
 ) -> Result<u64> {
@@ -111,7 +113,7 @@ fn rewrite(
         }
         match rule.judge(entry.version, entry.kind, || deeper.holds(&key)) {
             Verdict::Keep => {
-                outputs.add(entry, !key_written)?;
+                storing.add(entry, !key_written, outputs)?;
                 key_written = true;
                 merge.next()?;
             }
@@ -136,6 +138,7 @@ impl Tree {
     /// lock, and every commit in the batch is visible.
     pub(super) fn flush_batch(&self, batch: &[Frozen], newest: &Frozen) -> Result<Flushed> {
         let Frozen { last, log_start, .. } = *newest;
+        let separation = self.separate(batch, last)?;
         let start = self.clock.monotonic();
         // Taken before the state: what becomes obsolete later than this is not left out.
         let horizon = self.snapshots.horizon();
@@ -150,13 +153,19 @@ impl Tree {
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs, &self.closing)?;
+        let storing = Storing::Separated(&separation);
+        let dropped =
+            rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
+        // What was found when an earlier memtable was flushed may be more than when this was frozen.
+        let log_start =
+            log_start.max(state.log_start).max(separation.log_start.unwrap_or(log_start));
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
             added: files.into_iter().map(|file| (Level::ZERO, file)).collect(),
             tombstones_added,
+            values_added: separation.kept,
             flushed: Some((flushed.version, flushed.log_start)),
             ..Change::default()
         })?;
@@ -209,7 +218,9 @@ impl Tree {
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &mut outputs, &self.closing)?;
+        let storing = Storing::Gathered(&state.values);
+        let dropped =
+            rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
         Ok((outputs.finish()?, dropped))
     }
 }

@@ -5,21 +5,25 @@
 //!
 //! Layout, in varints but for the first byte: edit format, next file id, flushed version, first
 //! log segment; then four lists, each with its length before it: files added (level, version
-//! bound of the range tombstones applied, description), file ids removed, range tombstones added
+//! bound of the range tombstones applied, description, in format 2 bytes of log segments that it
+//! refers to), file ids removed, range tombstones added
 //! and removed (start, end, version).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::state::Level;
 use crate::error::Damage;
+use crate::reference::ReferencedBytes;
 use crate::sst::{FileId, FileMeta};
 use crate::tombstone::RangeTombstone;
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
-/// The newest layout of an edit this build knows.
-pub(crate) const EDIT_FORMAT: u8 = 1;
+/// The newest layout of an edit this build knows: a file added ends with its referenced bytes.
+pub(crate) const EDIT_FORMAT: u8 = 2;
+/// The layout of an edit that adds no file which refers to values.
+const EDIT_FORMAT_WITHOUT_REFERENCES: u8 = 1;
 
 /// A table file as the manifest knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +63,18 @@ impl From<Damage> for EditError {
 }
 
 impl Edit {
+    /// The oldest layout that can say all of it: earlier builds read what they can.
+    fn format(&self) -> u8 {
+        let refers = |file: &FileRecord| !file.meta.referenced.is_empty();
+        match self.added.iter().any(refers) {
+            true => EDIT_FORMAT,
+            false => EDIT_FORMAT_WITHOUT_REFERENCES,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![EDIT_FORMAT];
+        let format = self.format();
+        let mut out = vec![format];
         for number in [self.next_file.get(), self.flushed.ticks(), self.log_start.get()] {
             push_varint(&mut out, number);
         }
@@ -69,6 +83,9 @@ impl Edit {
             push_varint(&mut out, u64::from(file.level.get()));
             push_varint(&mut out, file.gc_bound.ticks());
             file.meta.encode(&mut out);
+            if format != EDIT_FORMAT_WITHOUT_REFERENCES {
+                file.meta.referenced.encode(&mut out);
+            }
         }
         push_varint(&mut out, self.removed.len() as u64);
         for id in &self.removed {
@@ -85,15 +102,15 @@ impl Edit {
             return Err(EditError::Format(format));
         }
         let mut decoder = Decoder::new(bytes);
-        let found = decoder.bytes(1, "the format of an edit")?;
-        if found != [EDIT_FORMAT] {
+        decoder.bytes(1, "the format of an edit")?;
+        if format < EDIT_FORMAT_WITHOUT_REFERENCES {
             return Err(Damage::new(0, "the format of an edit", "0").into());
         }
         let edit = Self {
             next_file: FileId::new(decoder.varint("the next file id")?),
             flushed: Version::from_ticks(decoder.varint("the flushed version")?),
             log_start: SegmentId::new(decoder.varint("the first log segment")?),
-            added: list(&mut decoder, "the number of files added", file)?,
+            added: list(&mut decoder, "the number of files added", |d| file(d, format))?,
             removed: list(&mut decoder, "the number of files removed", |d| {
                 Ok(FileId::new(d.varint("the id of a file removed")?))
             })?,
@@ -127,14 +144,18 @@ fn list<'a, T>(
     (0..len).map(|_| item(decoder)).collect()
 }
 
-fn file(decoder: &mut Decoder<'_>) -> Result<FileRecord, Damage> {
+fn file(decoder: &mut Decoder<'_>, format: u8) -> Result<FileRecord, Damage> {
     let start = *decoder;
     let level = decoder.varint("a level")?;
     let Some(level) = Level::new(level) else {
         return Err(start.damage("a level", level.to_string()));
     };
     let gc_bound = Version::from_ticks(decoder.varint("a version bound")?);
-    Ok(FileRecord { level, gc_bound, meta: FileMeta::decode(decoder)? })
+    let mut meta = FileMeta::decode(decoder)?;
+    if format != EDIT_FORMAT_WITHOUT_REFERENCES {
+        meta.referenced = ReferencedBytes::decode(decoder)?;
+    }
+    Ok(FileRecord { level, gc_bound, meta })
 }
 
 fn tombstone(decoder: &mut Decoder<'_>) -> Result<RangeTombstone, Damage> {

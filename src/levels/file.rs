@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::values::Values;
+use crate::entry::{Cursor, Kind};
 use crate::env::{Disk, JobClass, Jobs};
+use crate::error::Result;
 use crate::merge::{CacheUse, SortedFile};
 use crate::metrics::Metrics;
 use crate::sst::{FileId, FileMeta, Reader, SstCursor};
@@ -48,6 +51,23 @@ impl TableFile {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads all there is in it and all that it refers to.
+    pub(super) fn verify(&self, values: &Values) -> Result<()> {
+        self.reader.verify()?;
+        if self.meta.referenced.is_empty() {
+            return Ok(());
+        }
+        let mut cursor = self.reader.passing_cursor();
+        cursor.seek_to_first()?;
+        while let Some(entry) = cursor.entry() {
+            if entry.kind == Kind::Reference {
+                values.read(entry.value)?;
+            }
+            cursor.next()?;
+        }
+        Ok(())
     }
 
     /// The file is in no state any more; the last one to hold it has it removed.

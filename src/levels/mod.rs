@@ -9,7 +9,8 @@
 //! no I/O), the swap of the view (no I/O). Writers take the last one only, when they freeze a
 //! memtable; readers take none.
 //!
-//! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only its ids.
+//! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only what segments are
+//! called.
 
 pub(crate) mod bench;
 mod compaction;
@@ -28,12 +29,14 @@ mod pressure;
 mod recover;
 mod reserved;
 mod schedule;
+mod separate;
 mod snapshots;
 mod state;
 mod stats;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod values;
 mod view;
 
 pub(crate) use file::TableFile;
@@ -42,7 +45,9 @@ pub(crate) use manifest::CURRENT;
 pub(crate) use pressure::Admission;
 pub(crate) use recover::is_ours;
 pub(crate) use reserved::Reservation;
+pub(crate) use separate::is_mostly_large;
 pub(crate) use tree::{Flushed, OpenContext, Opened, Tree};
+pub(crate) use values::{FlushedLog, ValueLog, Values};
 pub(crate) use view::View;
 #[cfg(test)]
 pub(crate) use {

@@ -3,7 +3,7 @@
 //! Invariant: a strict opening that fails has changed no file. Files are removed only by
 //! [`Tree::start`], after the log was replayed, and only if nothing was found damaged.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +14,14 @@ use super::manifest::{CURRENT_TEMPORARY, ManifestId};
 use super::recover::{Recovered, recover};
 use super::state::{Change, LevelState, assemble};
 use super::tree::{Found, OpenContext, Opened, Tree};
+use super::values::{ValueContext, ValueFile, Values};
 use crate::cache::BlockCache;
 use crate::env::Disk;
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::{ReadMode, Recovery};
 use crate::sst::{self, FileId, FileMeta, Reader};
 use crate::tombstone::RangeTombstones;
+use crate::wal::SegmentId;
 
 impl Tree {
     /// Opens the files of a directory, or an empty tree for one that holds no database yet, and
@@ -57,6 +59,8 @@ impl Tree {
     /// # Errors
     /// What writing the manifest reports.
     pub(crate) fn start(&self) -> Result<()> {
+        let values = Arc::clone(&self.views.load().levels.values);
+        self.keep_segments(values.files().map(|file| file.id()));
         if !self.manifest.lock().is_open() {
             self.install(Change::default())?;
         }
@@ -77,9 +81,11 @@ impl Tree {
         for name in names {
             let old_table = sst::parse_file_name(&name)
                 .is_some_and(|id| id < self.first_new_file && !known.contains(&id));
+            let old_values = SegmentId::from_values_name(&name)
+                .is_some_and(|id| !view.levels.values.contains(id));
             let old_manifest = ManifestId::from_file_name(&name)
                 .is_some_and(|id| current.is_some_and(|current| id < current));
-            if old_table || old_manifest || name == CURRENT_TEMPORARY {
+            if old_table || old_values || old_manifest || name == CURRENT_TEMPORARY {
                 self.janitor.remove(self.dir.join(name));
             }
         }
@@ -107,9 +113,11 @@ impl Opening<'_> {
 
     fn levels(&self, inventory: Inventory, lost: &mut Vec<Corruption>) -> Result<LevelState> {
         let mut files = Vec::with_capacity(inventory.files.len());
+        let values = self.values(&inventory, lost)?;
+        let every = Values::all(&values);
         for record in inventory.files.into_values() {
             let path = self.dir.join(sst::file_name(record.meta.id));
-            match self.open_file(&record, &path) {
+            match self.open_file(&record, &path, &every) {
                 Ok(file) => files.push((record.level, Arc::new(file))),
                 Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
                     lost.push(self.set_aside(&record, &path, *corruption));
@@ -118,18 +126,42 @@ impl Opening<'_> {
             }
         }
         let tombstones = RangeTombstones::new(inventory.tombstones.into_iter().collect());
-        Ok(assemble(files, tombstones, inventory.flushed, inventory.log_start))
+        Ok(assemble(files, values, tombstones, inventory.flushed, inventory.log_start))
     }
 
-    fn open_file(&self, record: &FileRecord, path: &Path) -> Result<TableFile> {
+    /// The log segments that files refer to. Under salvage, those that are there.
+    fn values(
+        &self,
+        inventory: &Inventory,
+        lost: &mut Vec<Corruption>,
+    ) -> Result<Vec<Arc<ValueFile>>> {
+        let (disk, dir, read_mode, janitor) = (self.disk, self.dir, self.read_mode, self.janitor);
+        let context = ValueContext { disk, dir, read_mode, janitor };
+        let files = inventory.files.values();
+        let segments = files.flat_map(|file| file.meta.referenced.iter().map(|(id, _)| id));
+        let mut values = Vec::new();
+        for id in segments.collect::<BTreeSet<_>>() {
+            match ValueFile::open(&context, id) {
+                Ok(file) => values.push(Arc::new(file)),
+                Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
+                    lost.push(*corruption);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(values)
+    }
+
+    fn open_file(&self, record: &FileRecord, path: &Path, values: &Values) -> Result<TableFile> {
         let cache = Arc::clone(self.cache);
         let opened = Reader::open(self.disk, path, &record.meta, cache, self.read_mode);
         let reader = opened.map_err(|error| missing(error, record, path))?;
+        let (meta, janitor) = (record.meta.clone(), Arc::clone(self.janitor));
+        let file = TableFile::new(meta, reader, record.gc_bound, path.to_owned(), janitor);
         if self.recovery == Recovery::Salvage {
-            reader.verify()?;
+            file.verify(values)?;
         }
-        let janitor = Arc::clone(self.janitor);
-        Ok(TableFile::new(record.meta.clone(), reader, record.gc_bound, path.to_owned(), janitor))
+        Ok(file)
     }
 
     /// Renames a damaged file out of the way, and says what was in it.

@@ -7,8 +7,8 @@
 //!    go together; from the others, the file that has the least to rewrite below it for what it
 //!    brings, where tombstones count for what they will remove;
 //! 3. with every level within its target: files that hold much that no reader sees any more
-//!    (tombstones, older versions, what range tombstones cover) are rewritten, so that space
-//!    comes back without a manual step.
+//!    (tombstones, older versions, what range tombstones cover), or refer to values in sparse
+//!    segments, are rewritten, so that space comes back without a manual step.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
 //! Step 3 ends: what it rewrites in place has nothing left of the kind it was rewritten for, and
@@ -265,13 +265,23 @@ impl Picker<'_> {
     fn reclaim(&self) -> Option<Task> {
         let mut files = self.state.files().filter(|(_, file)| self.is_free(file));
         let garbage = files.find_map(|(level, file)| self.reclaim_garbage(level, file));
-        garbage.or_else(|| {
+        garbage.or_else(|| self.reclaim_values()).or_else(|| {
             self.final_tombstones().find_map(|tombstone| {
                 let mut near = self.state.near(tombstone);
                 near.find_map(|(level, file)| {
                     is_pending(file, tombstone).then(|| self.in_place(level, file)).flatten()
                 })
             })
+        })
+    }
+
+    /// A file that refers to values in sparse segments; rewritten, it has them itself.
+    fn reclaim_values(&self) -> Option<Task> {
+        let refers = |file: &TableFile| self.state.values.refers_to_sparse(file);
+        let mut files = self.state.files().filter(|(_, file)| refers(file) && self.is_free(file));
+        files.find_map(|(level, file)| match level {
+            Level::ZERO => self.drain_level_0(),
+            _ => self.in_place(level, file),
         })
     }
 
@@ -333,7 +343,10 @@ pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
     while output < Level::LAST && target(sizing, output) < bytes {
         output = output.below();
     }
-    let in_vain = |f: &Arc<TableFile>| f.meta.tombstones > 0 || f.meta.entries > f.meta.keys;
+    let in_vain = |f: &Arc<TableFile>| {
+        let FileMeta { tombstones, entries, keys, .. } = f.meta;
+        tombstones > 0 || entries > keys || state.values.refers_to_sparse(f)
+    };
     let all_there = state.files().all(|(level, file)| level == output && !in_vain(file));
     if all_there && state.range_tombstones.is_empty() {
         return None;

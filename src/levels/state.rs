@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::edit::{Edit, FileRecord};
 use super::file::TableFile;
+use super::values::{ValueFile, Values};
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
@@ -63,6 +64,8 @@ pub(crate) type LevelFiles = Vec<Arc<TableFile>>;
 pub(crate) struct LevelState {
     levels: [Arc<LevelFiles>; LEVELS],
     pub(crate) range_tombstones: Arc<RangeTombstones>,
+    /// What the files refer to.
+    pub(crate) values: Arc<Values>,
     /// All commits up to this one are in table files or gone.
     pub(crate) flushed: Version,
     /// No commit after `flushed` is in an older log segment.
@@ -77,6 +80,7 @@ impl LevelState {
         Self {
             levels: Default::default(),
             range_tombstones: Arc::default(),
+            values: Arc::default(),
             flushed: Version::ZERO,
             log_start,
             bytes: [0; LEVELS],
@@ -93,10 +97,12 @@ impl LevelState {
         self.levels.iter().map(|files| files.as_slice())
     }
 
-    /// Whether files that have no key outside of [low, high) have at least so many bytes.
+    /// Whether files that have no key outside of [low, high) have at least so many bytes, values in
+    /// the log included.
     pub(crate) fn has_whole_files(&self, low: &[u8], high: &[u8], bytes: u64) -> bool {
         let whole = |file: &TableFile| *low <= *file.meta.smallest && *file.meta.largest < *high;
-        let found = self.files().filter(|(_, file)| whole(file)).map(|(_, file)| file.meta.bytes);
+        let found =
+            self.files().filter(|(_, file)| whole(file)).map(|(_, file)| file.meta.total_bytes());
         found.sum::<u64>() >= bytes
     }
 
@@ -115,6 +121,9 @@ impl LevelState {
             change.apply_to_level(level, files);
             *bytes = files.iter().map(|f| f.meta.bytes).sum();
         }
+        let values = Arc::clone(&self.values);
+        let files = values.files().chain(&change.values_added);
+        self.values = Arc::new(Values::referenced(files, self.files().map(|(_, file)| file)));
     }
 
     /// The files of a level other than 0 with keys in [first, last], both inclusive.
@@ -219,6 +228,8 @@ pub(crate) struct Change {
     /// Files that leave their level; one that is also added moves to another.
     pub(crate) removed: Vec<FileId>,
     pub(crate) tombstones_added: Vec<RangeTombstone>,
+    /// Log segments that files added refer to and no file did before.
+    pub(crate) values_added: Vec<Arc<ValueFile>>,
     /// Filled in by [`LevelState::with`].
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
     pub(crate) flushed: Option<(Version, SegmentId)>,
@@ -276,12 +287,13 @@ fn sort_level(level: Level, files: &mut [Arc<TableFile>]) {
 /// A state of which only the files are known, opened by [`super::open`].
 pub(crate) fn assemble(
     files: Vec<(Level, Arc<TableFile>)>,
+    values_added: Vec<Arc<ValueFile>>,
     range_tombstones: RangeTombstones,
     flushed: Version,
     log_start: SegmentId,
 ) -> LevelState {
     let mut state = LevelState::empty(log_start);
-    let change = Change { added: files, ..Change::default() };
+    let change = Change { added: files, values_added, ..Change::default() };
     state.apply(&change);
     state.range_tombstones = Arc::new(range_tombstones);
     state.flushed = flushed;

@@ -23,6 +23,8 @@ pub(crate) struct TreeStats {
     pub(crate) levels: Vec<LevelStats>,
     /// Memory of open table files.
     pub(crate) index_bytes: u64,
+    /// Bytes of log segments that are kept for their values.
+    pub(crate) value_bytes: u64,
     pub(crate) range_tombstones: u64,
     pub(crate) memtable_bytes: u64,
     pub(crate) frozen_memtables: u64,
@@ -60,6 +62,7 @@ impl Tree {
         TreeStats {
             levels: levels.collect(),
             index_bytes: view.levels.files().map(|(_, f)| f.reader.pinned_bytes() as u64).sum(),
+            value_bytes: view.levels.values.bytes(),
             range_tombstones: view.levels.range_tombstones.iter().count() as u64,
             memtable_bytes: view.memtable_bytes() as u64,
             frozen_memtables: view.frozen.len() as u64,

@@ -16,6 +16,7 @@ use super::reserved::Reserved;
 use super::schedule::Schedule;
 use super::snapshots::Snapshots;
 use super::state::{Change, Level, LevelState};
+use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
 use crate::env::{Clock, Disk, Jobs};
@@ -86,6 +87,7 @@ pub(crate) struct Tree {
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
+    pub(super) value_log: OnceLock<Box<dyn ValueLog>>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
     /// Writes were stopped when last asked; for messages only.
@@ -139,6 +141,7 @@ impl Tree {
             flush_queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
+            value_log: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
             is_stalled: AtomicBool::new(false),
@@ -170,6 +173,11 @@ impl Tree {
     /// To be called once, before [`start`](Tree::start).
     pub(crate) fn set_on_flushed(&self, hook: OnFlushed) {
         let _ = self.on_flushed.set(hook);
+    }
+
+    /// To be called once, before [`start`](Tree::start). Without it all values go to table files.
+    pub(crate) fn set_value_log(&self, log: Box<dyn ValueLog>) {
+        let _ = self.value_log.set(log);
     }
 
     /// The newest view; good for reads at the version of a live snapshot, and at
@@ -234,7 +242,7 @@ impl Tree {
     /// Reads every table file through: all checksums, the order of all entries (R-E22).
     pub(crate) fn verify(&self) -> Result<()> {
         let levels = Arc::clone(&self.views.load().levels);
-        levels.files().try_for_each(|(_, file)| file.reader.verify())
+        levels.files().try_for_each(|(_, file)| file.verify(&levels.values))
     }
 
     /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
@@ -316,6 +324,13 @@ impl Tree {
         }
     }
 
+    /// The manifest refers to these log segments: they are the log's no longer.
+    pub(super) fn keep_segments(&self, segments: impl Iterator<Item = SegmentId>) {
+        if let Some(log) = self.value_log.get() {
+            segments.for_each(|segment| log.keep(segment));
+        }
+    }
+
     /// Makes a change of the files durable, then visible to readers.
     ///
     /// On an error the state is as it was; the files that were added stay in the directory until
@@ -328,8 +343,14 @@ impl Tree {
         let edit = change.to_edit(&next, next_file);
         let added = || change.added.iter().map(|(_, file)| file.path().to_owned()).collect();
         let left_behind = manifest.commit(&edit, || next.to_edit(next_file), added)?;
+        // Before anybody can find that nothing refers to them any more.
+        self.keep_segments(change.values_added.iter().map(|file| file.id()));
+        let values = Arc::clone(&next.values);
         self.views.install(Arc::new(next));
         drop(manifest);
+        for file in base.values.files().filter(|file| !values.contains(file.id())) {
+            file.set_obsolete();
+        }
         left_behind.into_iter().for_each(|path| self.leave_behind(path));
         // From here on the last reader of these files removes them.
         for file in base.files().map(|(_, file)| file).filter(|file| change.removes(file.id())) {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: once `insert` has returned, every reader that starts finds the entry; nothing is
 //! changed or removed before the memtable is dropped, so what a reader borrows stays.
-//! May call entry, key, version, tombstone and error.
+//! May call entry, key, version, tombstone, reference and error.
 //!
 //! A [`tree`] finds and orders the leaves, one for each key; a [`leaf`] holds its key and its
 //! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`],
@@ -36,6 +36,7 @@ mod cursor;
 mod dense;
 mod filter;
 mod inner;
+mod large;
 mod leaf;
 mod link;
 #[cfg(all(test, loom))]
@@ -53,10 +54,13 @@ use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::cursor::MemtableCursor;
 use self::filter::Filter;
+pub(crate) use self::large::LargeRow;
+use self::large::LargeRows;
 use self::leaf::NewRecord;
 use self::tree::Tree;
 use crate::entry::{Found, Kind};
 use crate::key;
+use crate::reference::LogPlace;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
 
@@ -77,6 +81,7 @@ impl Default for Memtable {
 pub(crate) struct Memtable {
     tree: Tree,
     filter: Filter,
+    large: LargeRows,
     /// Set before the first range tombstone is: most memtables never have one.
     any_range_tombstone: AtomicBool,
     range_tombstones: ArcSwap<RangeTombstones>,
@@ -94,6 +99,7 @@ impl Memtable {
         Self {
             tree: Tree::new(),
             filter: Filter::new(bytes / BYTES_PER_FILTER_BYTE),
+            large: LargeRows::default(),
             any_range_tombstone: AtomicBool::new(false),
             range_tombstones: ArcSwap::default(),
         }
@@ -165,6 +171,31 @@ impl Memtable {
     /// Whether there is any entry.
     pub(crate) fn has_entries(&self) -> bool {
         self.tree.root().is_some()
+    }
+
+    /// Notes that a row that was inserted is large, and where in its commit's payload its value is.
+    pub(crate) fn add_large(&self, version: Version, row: LargeRow) {
+        self.large.add(version, row);
+    }
+
+    /// Bytes of the values noted as large.
+    pub(crate) fn large_bytes(&self) -> u64 {
+        self.large.bytes()
+    }
+
+    /// Says where the log has the payload of a commit, all of which is inserted.
+    pub(crate) fn place_large(&self, version: Version, payload: LogPlace) {
+        self.large.place(version, payload);
+    }
+
+    /// The log was written anew: nothing is known of places any more.
+    pub(crate) fn forget_places(&self) {
+        self.large.forget_places();
+    }
+
+    /// Shows each large row whose place in the log is known: its version, and where its value begins.
+    pub(crate) fn each_placed(&self, visit: impl FnMut(&LargeRow, Version, LogPlace)) {
+        self.large.each_placed(visit);
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "it is kept; trying again takes clones")]

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use super::point::{file_of, shadowed};
+use super::point::{file_of, resolved, shadowed};
 use super::sources::covering;
 use crate::entry::{Cursor, Found, Kind};
 use crate::error::Result;
 use crate::key;
-use crate::levels::{TableFile, View};
+use crate::levels::{TableFile, Values, View};
 use crate::memtable::Memtable;
 use crate::sst::SstCursor;
 use crate::version::Version;
@@ -41,8 +41,9 @@ pub(crate) fn multi_get(
 }
 
 /// The keys that no source asked so far had, ascending.
-struct Missing<V> {
+struct Missing<'a, V> {
     keys: Vec<Key>,
+    values: &'a Values,
     partition_hash: u64,
     at: Version,
     visit: V,
@@ -57,8 +58,8 @@ struct Key {
     cover: Version,
 }
 
-impl<V: FnMut(usize, Found<'_>)> Missing<V> {
-    fn new(view: &View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
+impl<'a, V: FnMut(usize, Found<'_>)> Missing<'a, V> {
+    fn new(view: &'a View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
         let keys = row_keys.iter().enumerate().map(|(index, row_key)| {
             let mut bytes = Vec::with_capacity(partition.len() + row_key.len() + 4);
             bytes.extend_from_slice(partition);
@@ -69,14 +70,15 @@ impl<V: FnMut(usize, Found<'_>)> Missing<V> {
         if !row_keys.is_sorted() {
             keys.sort_by(|a, b| a.bytes.cmp(&b.bytes));
         }
-        Self { keys, partition_hash: key::hash(partition), at, visit }
+        let values = &view.levels.values;
+        Self { keys, values, partition_hash: key::hash(partition), at, visit }
     }
 
     fn ask_memtable(&mut self, memtable: &Memtable) {
         let Self { keys, at, visit, .. } = self;
         keys.retain(|key| match memtable.get_hashed(&key.bytes, key.hash, *at) {
             Some(found) => {
-                show(key, found, visit);
+                show_put(key, found, visit);
                 false
             }
             None => true,
@@ -85,7 +87,7 @@ impl<V: FnMut(usize, Found<'_>)> Missing<V> {
 
     /// Asks files in key order that do not overlap.
     fn ask_files(&mut self, files: &[Arc<TableFile>]) -> Result<()> {
-        let Self { keys, partition_hash, at, visit } = self;
+        let Self { keys, partition_hash, at, values, visit } = self;
         let mut reading: Option<Reading<'_>> = None;
         let mut failed = Ok(());
         keys.retain(|key| {
@@ -95,7 +97,7 @@ impl<V: FnMut(usize, Found<'_>)> Missing<V> {
             let Some(file) = file_of(files, &key.bytes) else { return true };
             let found = open(&mut reading, file, *partition_hash)
                 .and_then(|reading| reading.find(key, *at))
-                .map(|found| found.map(|found| show(key, found, visit)));
+                .and_then(|found| found.map(|found| show(key, found, values, visit)).transpose());
             match found {
                 Ok(found) => found.is_none(),
                 Err(error) => {
@@ -108,10 +110,29 @@ impl<V: FnMut(usize, Found<'_>)> Missing<V> {
     }
 }
 
-fn show(key: &Key, found: Found<'_>, visit: &mut impl FnMut(usize, Found<'_>)) {
+/// Shows what a memtable has.
+fn show_put(key: &Key, found: Found<'_>, visit: &mut impl FnMut(usize, Found<'_>)) {
     let found = shadowed(found, key.cover);
     if found.kind == Kind::Put {
         visit(key.index, found);
+    }
+}
+
+/// Shows what a file has.
+fn show(
+    key: &Key,
+    found: Found<'_>,
+    values: &Values,
+    visit: &mut impl FnMut(usize, Found<'_>),
+) -> Result<()> {
+    match shadowed(found, key.cover) {
+        found if found.kind == Kind::Reference => {
+            resolved(values, found, |found| visit(key.index, found))
+        }
+        found => {
+            show_put(key, found, visit);
+            Ok(())
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::sources::covering;
 use crate::entry::{Found, Kind};
 use crate::error::Result;
-use crate::levels::{TableFile, View};
+use crate::levels::{TableFile, Values, View};
 use crate::sst::Lookup;
 use crate::version::Version;
 
@@ -20,11 +20,27 @@ pub(crate) fn get<R>(
     at: Version,
     visit: impl FnOnce(Found<'_>) -> R,
 ) -> Result<Option<R>> {
-    let live = get_raw(view, lookup, at, |found| (found.kind == Kind::Put).then(|| visit(found)))?;
-    Ok(live.flatten())
+    let live = get_raw(view, lookup, at, |found| match found.kind {
+        Kind::Put => Ok(Some(visit(found))),
+        Kind::Reference => resolved(&view.levels.values, found, |found| visit(found)).map(Some),
+        Kind::Delete => Ok(None),
+    });
+    live?.transpose().map(Option::flatten)
 }
 
-/// Shows the newest entry of the key at or before `at` to `visit`, deletions included. A range
+/// Shows what was found with the value that it refers to.
+#[cold]
+pub(super) fn resolved<R>(
+    values: &Values,
+    found: Found<'_>,
+    visit: impl FnOnce(Found<'_>) -> R,
+) -> Result<R> {
+    let value = values.read(found.value)?;
+    Ok(visit(Found { kind: Kind::Put, value: &value, ..found }))
+}
+
+/// Shows the newest entry of the key at or before `at` to `visit`, deletions included, and references
+/// as they are. A range
 /// tombstone over the key is such an entry too, whether it found anything to delete or not.
 pub(crate) fn get_raw<R>(
     view: &View,

@@ -180,7 +180,8 @@ impl<'a> PageScan<'a, '_> {
 
     fn context(&self, span: &Span) -> Result<ScanContext<'a, crate::levels::TableFile>> {
         let shadow = self.tombstones.shadow(&span.low, &span.high, self.at);
-        Ok(ScanContext { sources: sources(self.view, span)?, shadow, at: self.at })
+        let values = &*self.view.levels.values;
+        Ok(ScanContext { sources: sources(self.view, span)?, shadow, values, at: self.at })
     }
 
     /// Takes entities of one partition into the page by their keys, in the page's order.

@@ -22,6 +22,7 @@ use super::shadow::Shadow;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
 use crate::key::common_prefix;
+use crate::levels::Values;
 use crate::merge::{Merge, SortedFile, Source};
 use crate::tombstone::Stretch;
 use crate::version::Version;
@@ -35,6 +36,7 @@ pub(super) struct ScanContext<'a, F: SortedFile + 'a> {
     /// Newest first.
     pub(super) sources: Vec<Source<'a, F>>,
     pub(super) shadow: Shadow<'a>,
+    pub(super) values: &'a Values,
     pub(super) at: Version,
 }
 
@@ -52,6 +54,7 @@ struct Examiner<'a, 's, 'p> {
     span: Span,
     at: Version,
     shadow: Shadow<'a>,
+    values: &'a Values,
     work: &'s mut Work<'a>,
     page: &'s mut PageBuilder<'p>,
     /// Keys stepped over since the last seek or the last key in a RowKey interval.
@@ -120,12 +123,13 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
         work: &'s mut Work<'a>,
         page: &'s mut PageBuilder<'p>,
     ) -> Self {
-        let ScanContext { sources, shadow, at } = context;
+        let ScanContext { sources, shadow, values, at } = context;
         let merge = Merge::new(sources, span.shared());
         let examiner = Examiner {
             span,
             at,
             shadow,
+            values,
             work,
             page,
             // A page that begins in a gap seeks at once: pages of few examined entries get across.
@@ -316,7 +320,11 @@ impl<'a> Examiner<'a, '_, '_> {
         if let Some(stretch) = self.shadow.over(entry.key, entry.version) {
             return Ok(Some(Pause::Covered(stretch)));
         }
-        match self.page.offer(entry, self.common_with_offered)? {
+        let offered = match entry.kind {
+            Kind::Reference => self.offer_reference(entry)?,
+            Kind::Put | Kind::Delete => self.page.offer(entry, self.common_with_offered)?,
+        };
+        match offered {
             Offered::Taken => {
                 self.common_with_offered = usize::MAX;
                 Ok(None)
@@ -324,6 +332,14 @@ impl<'a> Examiner<'a, '_, '_> {
             Offered::Last => Ok(Some(Pause::Over(Walked::Complete))),
             Offered::Refused(stop) => Ok(Some(stopped(stop, &entry))),
         }
+    }
+
+    /// Offers a row with the value that it refers to.
+    #[cold]
+    fn offer_reference(&mut self, entry: Entry<'_>) -> Result<Offered> {
+        let value = self.values.read(entry.value)?;
+        let entry = Entry { kind: Kind::Put, value: &value, ..entry };
+        self.page.offer(entry, self.common_with_offered)
     }
 }
 

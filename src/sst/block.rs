@@ -5,6 +5,7 @@
 //!        | base version u64 | length of the common prefix u32 | number of restarts u32
 //! entry = shared | unshared | body length << 1 | kind || key suffix || version delta | value
 //!         \_________ varints _______________________/                 \____ body ________/
+//! kind  = 1: put; 0: deletion, or a reference to a value if there are bytes of it
 //! ```
 //!
 //! Invariant: entries are ordered by key ascending, then version descending. A key is stored as
@@ -131,7 +132,7 @@ impl BlockBuilder {
         let body_len = varint_len(delta) + value.len();
         push_varint(&mut self.bytes, shared as u64);
         push_varint(&mut self.bytes, suffix.len() as u64);
-        push_varint(&mut self.bytes, (body_len as u64) << 1 | u64::from(kind.byte()));
+        push_varint(&mut self.bytes, (body_len as u64) << 1 | u64::from(kind.bit()));
         self.bytes.extend_from_slice(suffix);
         push_varint(&mut self.bytes, delta);
         self.bytes.extend_from_slice(value);
@@ -187,13 +188,19 @@ pub(super) struct RawEntry<'a> {
     pub(super) suffix: &'a [u8],
     /// All that the block has from the suffix on.
     onward: &'a [u8],
-    pub(super) kind: Kind,
+    bit: u8,
     body: &'a [u8],
     /// Offset of the entry after.
     pub(super) next: usize,
 }
 
 impl RawEntry<'_> {
+    /// What kind of entry it is, with this value.
+    #[inline]
+    pub(super) fn kind(&self, value: &[u8]) -> Kind {
+        Kind::of_stored(self.bit, value)
+    }
+
     /// Makes `key` the entry's, which begins with the first `kept` bytes of it: with the shared
     /// bytes, or at a restart perhaps with more.
     #[inline]
@@ -267,8 +274,8 @@ struct SearchHit<'a> {
 impl<'a> SearchHit<'a> {
     #[inline]
     fn found(&self) -> Option<Found<'a>> {
-        let kind = self.entry.kind;
-        self.body.map(|(version, value)| Found { version, kind, value })
+        let found = |(version, value)| Found { version, kind: self.entry.kind(value), value };
+        self.body.map(found)
     }
 }
 
@@ -357,7 +364,7 @@ impl<'a> Block<'a> {
             shared,
             suffix,
             onward,
-            kind: if tag & 1 == 0 { Kind::Delete } else { Kind::Put },
+            bit: (tag & 1) as u8,
             body,
             next: self.entries.len() - after.len(),
         })
@@ -633,7 +640,12 @@ mod tests {
             key.truncate(entry.shared);
             key.extend_from_slice(entry.suffix);
             let (version, value) = block.body(&entry)?;
-            rows.push((key.clone(), version.ticks(), entry.kind == Kind::Put, value.to_vec()));
+            rows.push((
+                key.clone(),
+                version.ticks(),
+                entry.kind(value) == Kind::Put,
+                value.to_vec(),
+            ));
             at = entry.next;
         }
         Ok(rows)

@@ -112,7 +112,7 @@ impl Current {
     #[inline]
     fn set_parts(&mut self, entry: &RawEntry<'_>, version: Version, value: &[u8]) {
         self.version = version;
-        self.kind = entry.kind;
+        self.kind = entry.kind(value);
         self.value = entry.next - value.len()..entry.next;
         self.next = entry.next;
         self.valid = true;

@@ -3,10 +3,14 @@
 //! ```text
 //! data block* | index partition* | filter* | directory | footer
 //! directory = FileMeta | number of data blocks | top index | filter index     (a stored block)
+//!             | referenced bytes, in format 2
 //! footer    = directory offset u64 | directory length u32 | file id u64
 //!             | crc32 u32 of the fields before and the format
 //!             | format u32 | crc32 u32 of format and magic | magic 8 bytes
 //! ```
+//!
+//! A file has format 2 if entries in it refer to values in log segments, which builds that know only
+//! format 1 must not take for deletions; else it has format 1.
 //!
 //! The last 16 bytes stay what they are in every later format, so that a file of such a format is
 //! told from a damaged one.
@@ -16,10 +20,13 @@ use super::filter::FilterIndex;
 use super::index::TopIndex;
 use crate::cache::{BlockOffset, FileId};
 use crate::error::Damage;
+use crate::reference::ReferencedBytes;
 use crate::varint::{Decoder, push_varint};
 
-/// The format this build writes, and the newest it reads.
-pub(super) const FORMAT: u32 = 1;
+/// The newest format this build knows: of files that refer to values.
+pub(super) const FORMAT: u32 = 2;
+/// The format of files that do not.
+const FORMAT_WITHOUT_REFERENCES: u32 = 1;
 pub(super) const FOOTER_BYTES: usize = 40;
 
 const MAGIC: [u8; 8] = *b"tblstone";
@@ -28,6 +35,7 @@ const FIELDS_BYTES: usize = 20;
 /// Which file this is and where its directory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
+    pub(super) format: u32,
     pub(super) file: FileId,
     pub(super) directory: BlockOffset,
     /// Stored bytes of the directory, with its trailer.
@@ -48,10 +56,10 @@ impl Footer {
         out.extend_from_slice(&self.directory.0.to_le_bytes());
         out.extend_from_slice(&self.directory_len.to_le_bytes());
         out.extend_from_slice(&self.file.get().to_le_bytes());
-        let crc = fields_crc(&out, FORMAT);
+        let crc = fields_crc(&out, self.format);
         out.extend_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        out.extend_from_slice(&format_crc(FORMAT).to_le_bytes());
+        out.extend_from_slice(&self.format.to_le_bytes());
+        out.extend_from_slice(&format_crc(self.format).to_le_bytes());
         out.extend_from_slice(&MAGIC);
         out
     }
@@ -78,6 +86,7 @@ impl Footer {
         }
         let mut fields = Decoder::new(fields);
         Ok(Parsed::Footer(Self {
+            format,
             directory: BlockOffset(fields.u64("the directory's offset")?),
             directory_len: fields.u32("the directory's length")?,
             file: FileId::new(fields.u64("the file's id")?),
@@ -121,19 +130,27 @@ impl Directory {
         self.data_blocks.saturating_add(self.top.len())
     }
 
+    /// The format of the file.
+    pub(super) fn format(&self) -> u32 {
+        if self.meta.referenced.is_empty() { FORMAT_WITHOUT_REFERENCES } else { FORMAT }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.meta.encode(&mut out);
         push_varint(&mut out, self.data_blocks as u64);
         self.top.encode(&mut out);
         self.filters.encode(&mut out);
+        if self.format() != FORMAT_WITHOUT_REFERENCES {
+            self.meta.referenced.encode(&mut out);
+        }
         out
     }
 
-    /// Reads the directory's payload.
-    pub(super) fn decode(payload: &[u8]) -> Result<Self, Damage> {
+    /// Reads the directory's payload in a file of that format.
+    pub(super) fn decode(payload: &[u8], format: u32) -> Result<Self, Damage> {
         let mut decoder = Decoder::new(payload);
-        let meta = FileMeta::decode(&mut decoder)?;
+        let mut meta = FileMeta::decode(&mut decoder)?;
         let at = decoder;
         let data_blocks = decoder.length("a number of data blocks", u32::MAX as usize)?;
         // Every block takes bytes before the directory.
@@ -142,6 +159,9 @@ impl Directory {
         }
         let top = TopIndex::decode(&mut decoder)?;
         let filters = FilterIndex::decode(&mut decoder)?;
+        if format != FORMAT_WITHOUT_REFERENCES {
+            meta.referenced = ReferencedBytes::decode(&mut decoder)?;
+        }
         decoder.finish()?;
         Ok(Self { meta, data_blocks, top, filters })
     }
@@ -152,7 +172,12 @@ mod tests {
     use super::*;
 
     fn footer() -> Footer {
-        Footer { file: FileId::new(9), directory: BlockOffset(1 << 40), directory_len: 77 }
+        Footer {
+            format: 1,
+            file: FileId::new(9),
+            directory: BlockOffset(1 << 40),
+            directory_len: 77,
+        }
     }
 
     /// R-E22
@@ -174,9 +199,9 @@ mod tests {
     #[test]
     fn a_later_format_is_told_from_damage() {
         let mut bytes = footer().encode();
-        bytes[24..28].copy_from_slice(&2u32.to_le_bytes());
-        bytes[28..32].copy_from_slice(&format_crc(2).to_le_bytes());
+        bytes[24..28].copy_from_slice(&3u32.to_le_bytes());
+        bytes[28..32].copy_from_slice(&format_crc(3).to_le_bytes());
         bytes[..20].fill(0xEE);
-        assert!(matches!(Footer::decode(&bytes), Ok(Parsed::Unsupported(2))));
+        assert!(matches!(Footer::decode(&bytes), Ok(Parsed::Unsupported(3))));
     }
 }

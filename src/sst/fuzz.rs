@@ -3,12 +3,14 @@
 
 use super::block::Block;
 use super::filter::Filter;
-use super::footer::{Directory, Footer};
+use super::footer::{Directory, FORMAT, Footer};
 use super::frame::Frame;
 use super::index::{IndexPartition, NEWEST};
 use super::meta::FileMeta;
 use crate::cache::{BlockOffset, FileId};
+use crate::entry::Kind;
 use crate::error::Damage;
+use crate::reference::Reference;
 use crate::varint::Decoder;
 
 /// A stored block: its first byte chooses a key to look for in it.
@@ -30,7 +32,10 @@ fn walk(payload: &[u8], key: &[u8]) -> Result<(), Damage> {
     let mut at = 0;
     while at < block.end() {
         let entry = block.entry(at)?;
-        block.body(&entry)?;
+        let (_, value) = block.body(&entry)?;
+        if entry.kind(value) == Kind::Reference {
+            let _ = Reference::decode(value);
+        }
         assert!(entry.next > at);
         at = entry.next;
     }
@@ -39,7 +44,9 @@ fn walk(payload: &[u8], key: &[u8]) -> Result<(), Damage> {
 
 /// An index partition, and a directory.
 pub fn fuzz_index(data: &[u8]) {
-    let _ = Directory::decode(data);
+    for format in 1..=FORMAT {
+        let _ = Directory::decode(data, format);
+    }
     let Ok(partition) = IndexPartition::parse(data) else { return };
     let _ = partition.find(data, NEWEST);
     for position in 0..partition.len() {

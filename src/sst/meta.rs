@@ -1,8 +1,12 @@
 //! [`FileMeta`]: what the manifest keeps of a table file, and the file of itself.
+//!
+//! Layout: a first part, which is all there is where no value is referred to; else the referenced
+//! bytes follow it, and the format of what holds the description is the second.
 
 use crate::cache::FileId;
 use crate::entry::{Entry, Kind};
 use crate::error::Damage;
+use crate::reference::{Reference, ReferencedBytes};
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
 
@@ -25,10 +29,17 @@ pub(crate) struct FileMeta {
     pub(crate) largest: Box<[u8]>,
     pub(crate) min_version: Version,
     pub(crate) max_version: Version,
+    /// Of values that are in log segments.
+    pub(crate) referenced: ReferencedBytes,
 }
 
 impl FileMeta {
-    /// Appends what [`decode`](Self::decode) reads.
+    /// Bytes of the file and of the values that it refers to.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.bytes.saturating_add(self.referenced.total())
+    }
+
+    /// Appends what [`decode`](Self::decode) reads: all but the referenced bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for number in [
             self.id.get(),
@@ -46,7 +57,7 @@ impl FileMeta {
         push_slice(out, &self.largest);
     }
 
-    /// Reads one, and refuses what no file can be.
+    /// Reads one that refers to no values, and refuses what no file can be.
     pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Damage> {
         let start = *decoder;
         let id = FileId::new(decoder.varint("a file's id")?);
@@ -73,6 +84,7 @@ impl FileMeta {
                 largest,
                 min_version: Version::from_ticks(min_version),
                 max_version: Version::from_ticks(max_version),
+                referenced: ReferencedBytes::default(),
             }),
             _ => {
                 Err(start.damage("the description of a table file", "one that contradicts itself"))
@@ -91,6 +103,7 @@ pub(super) struct Tally {
     smallest: Box<[u8]>,
     min_version: Version,
     max_version: Version,
+    referenced: ReferencedBytes,
 }
 
 impl Tally {
@@ -103,6 +116,7 @@ impl Tally {
             smallest: Box::default(),
             min_version: Version::MAX,
             max_version: Version::ZERO,
+            referenced: ReferencedBytes::default(),
         }
     }
 
@@ -110,22 +124,28 @@ impl Tally {
         self.entries
     }
 
-    /// Counts an entry that is an older version of the key before.
-    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+    /// Counts an entry that is an older version of the key before. Fails if it is a reference that
+    /// is none.
+    pub(super) fn add(&mut self, entry: &Entry<'_>) -> Result<(), Damage> {
         self.entries += 1;
         self.tombstones += u64::from(entry.kind == Kind::Delete);
         self.raw_bytes += (entry.key.len() + entry.value.len()) as u64;
         self.min_version = self.min_version.min(entry.version);
         self.max_version = self.max_version.max(entry.version);
+        if entry.kind == Kind::Reference {
+            let Reference { place, len, .. } = Reference::decode(entry.value)?;
+            self.referenced.add(place.segment, u64::from(len));
+        }
+        Ok(())
     }
 
     /// Counts an entry of a new key.
-    pub(super) fn add_key(&mut self, entry: &Entry<'_>) {
+    pub(super) fn add_key(&mut self, entry: &Entry<'_>) -> Result<(), Damage> {
         if self.entries == 0 {
             self.smallest = entry.key.into();
         }
         self.keys += 1;
-        self.add(entry);
+        self.add(entry)
     }
 
     pub(super) fn finish(self, id: FileId, bytes: u64, largest: &[u8]) -> FileMeta {
@@ -140,6 +160,7 @@ impl Tally {
             largest: largest.into(),
             min_version: self.min_version,
             max_version: self.max_version,
+            referenced: self.referenced,
         }
     }
 }
@@ -164,6 +185,7 @@ mod tests {
                 largest: a.max(b).into(),
                 min_version: Version::from_ticks(v.min(w)),
                 max_version: Version::from_ticks(v.max(w)),
+                referenced: ReferencedBytes::default(),
             },
         )
     }

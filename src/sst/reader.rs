@@ -321,7 +321,7 @@ fn read_directory(source: &Source) -> Result<Directory> {
     let stored = source.read_plain(footer.directory.0, len)?;
     let directory = Frame::parse(&stored).and_then(|frame| {
         frame.check(source.id(), footer.directory)?;
-        Directory::decode(frame.payload)
+        Directory::decode(frame.payload, footer.format)
     });
     let mut directory = directory.map_err(|damage| damage.in_file(path, footer.directory.0))?;
     if directory.meta.bytes != footer.directory.0 {

@@ -71,7 +71,7 @@ impl Verifier<'_> {
             let (version, value) = block.body(&raw)?;
             key.truncate(raw.shared);
             key.extend_from_slice(raw.suffix);
-            let entry = Entry { key: &key, version, kind: raw.kind, value };
+            let entry = Entry { key: &key, version, kind: raw.kind(value), value };
             self.entry(&entry, fence).map_err(|damage| Damage { offset: at as u64, ..damage })?;
             at = raw.next;
         }
@@ -81,10 +81,10 @@ impl Verifier<'_> {
     fn entry(&mut self, entry: &Entry<'_>, fence: (&[u8], Version)) -> Result<(), Damage> {
         let order = self.last_key[..].cmp(entry.key);
         if self.tally.entries() == 0 || order.is_lt() {
-            self.tally.add_key(entry);
+            self.tally.add_key(entry)?;
             self.check_filters(entry.key)?;
         } else if order.is_eq() && entry.version < self.last_version {
-            self.tally.add(entry);
+            self.tally.add(entry)?;
         } else {
             return Err(Damage::new(0, "entries in order", "one out of order"));
         }

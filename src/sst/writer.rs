@@ -109,12 +109,13 @@ impl Writer {
             };
             self.end_block(&fence)?;
         }
-        if is_new_key {
+        let counted = if is_new_key {
             self.add_to_filter(entry.key, is_first);
-            self.tally.add_key(&entry);
+            self.tally.add_key(&entry)
         } else {
-            self.tally.add(&entry);
-        }
+            self.tally.add(&entry)
+        };
+        counted.map_err(|damage| damage.in_file(&self.sink.path, self.sink.end().0))?;
         self.block.add(entry.key, entry.version, entry.kind, entry.value);
         Ok(())
     }
@@ -185,7 +186,7 @@ impl Writer {
         }
         let meta = self.tally.finish(self.sink.id, self.sink.end().0, self.block.last_key());
         let directory = Directory { meta, data_blocks: self.data_blocks, top, filters };
-        let bytes = self.sink.finish(&directory.encode())?;
+        let bytes = self.sink.finish(&directory)?;
         Ok(FileMeta { bytes, ..directory.meta })
     }
 }
@@ -240,9 +241,10 @@ impl Sink {
     }
 
     /// Writes the directory and the footer, and gives the length of the file.
-    fn finish(mut self, directory: &[u8]) -> Result<u64> {
-        let (offset, len) = self.append(directory)?;
-        let footer = Footer { file: self.id, directory: offset, directory_len: len as u32 };
+    fn finish(mut self, directory: &Directory) -> Result<u64> {
+        let (offset, len) = self.append(&directory.encode())?;
+        let format = directory.format();
+        let footer = Footer { format, file: self.id, directory: offset, directory_len: len as u32 };
         self.pending.extend_from_slice(&footer.encode());
         self.write()?;
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;

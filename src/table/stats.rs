@@ -37,6 +37,8 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Levels of table files, youngest first.
     pub levels: Vec<LevelStats>,
+    /// Bytes of log segments that are kept for the large values in them.
+    pub value_bytes: u64,
     /// Bytes of memory for what is kept of open table files: beside the memory budget, less than
     /// a thousandth of their size.
     pub index_bytes: u64,
@@ -118,6 +120,7 @@ impl Stats {
             syncs: commit.syncs,
             log_bytes: commit.log_bytes,
             levels: levels.collect(),
+            value_bytes: tree.value_bytes,
             index_bytes: tree.index_bytes,
             range_tombstones: tree.range_tombstones,
             memtable_bytes: tree.memtable_bytes,
@@ -144,9 +147,9 @@ impl Stats {
         }
     }
 
-    /// Bytes of all table files.
+    /// Bytes of all table files, and of the log segments kept for the values they refer to.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.levels.iter().map(|level| level.bytes).sum()
+        self.levels.iter().map(|level| level.bytes).sum::<u64>() + self.value_bytes
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One stream of records over numbered segment files. Commits append groups of records and sync
 //! them ([`Writer`]); opening a database replays what the table files do not hold ([`replay`]);
-//! segments whose records all are in table files are used again ([`Segments`]).
+//! segments whose records all are in table files are used again ([`Segments`]), or kept as they are
+//! for the large values in them, to which table files refer.
 //!
 //! Invariants:
 //! * A record that a returned sync covers is replayed after any crash, or replay fails with its
@@ -25,7 +26,7 @@ mod writer;
 
 pub(crate) use record::payload_crc;
 pub(crate) use replay::{Replayed, ReplayedRecord, replay};
-pub(crate) use segment::{SegmentId, SegmentPlan, Segments, is_ours};
+pub(crate) use segment::{SealedSegment, SegmentId, SegmentPlan, Segments, is_ours};
 pub(crate) use writer::{RecordRef, Writer};
 
 /// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,

@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::record::{ALIGNMENT, Header, Kind, TERMINATOR, payload_crc};
+use super::record::{ALIGNMENT, HEADER_BYTES, Header, Kind, TERMINATOR, payload_crc};
 use super::salvage::Repairs;
 use super::scan::{Item, Scan, WINDOW_BYTES};
 use super::segment::{self, SealedSegment, SegmentId};
@@ -25,6 +25,7 @@ use crate::version::Version;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplayedRecord<'a> {
     pub(crate) version: Version,
+    pub(crate) segment: SegmentId,
     pub(crate) payload: &'a [u8],
     /// Where the payload is, to report what is wrong with it.
     pub(crate) file: &'a Path,
@@ -170,7 +171,7 @@ pub(super) fn walk(
     last: Version,
     visit: &mut Visit<'_>,
 ) -> Result<Walk> {
-    let path = scan.path.clone();
+    let (path, segment) = (scan.path.clone(), scan.header.id);
     let mut walk = Walk::unread(scan.header.id, last.max(scan.header.after));
     loop {
         let at = walk.end;
@@ -191,7 +192,7 @@ pub(super) fn walk(
             Item::Batch { version, .. } if version <= walk.last => "a record out of order",
             Item::Batch { version, durable_end, payload, next } => {
                 let offset = next - payload.len().next_multiple_of(ALIGNMENT) as u64;
-                let record = ReplayedRecord { version, payload, file: &path, offset };
+                let record = ReplayedRecord { version, segment, payload, file: &path, offset };
                 match visit(record) {
                     Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
                         walk.damages.push(*damage);
@@ -349,8 +350,12 @@ impl Replay<'_> {
         }
         self.repairs.finish(self.disk, self.dir)?;
         let obsolete =
-            self.obsolete.iter().map(|id| SealedSegment { id: *id, last: Version::ZERO });
-        let live = self.walks.iter().map(|walk| SealedSegment { id: walk.id, last: walk.last });
+            self.obsolete.iter().map(|id| SealedSegment { id: *id, last: Version::ZERO, bytes: 0 });
+        let live = self.walks.iter().map(|walk| SealedSegment {
+            id: walk.id,
+            last: walk.last,
+            bytes: walk.end + HEADER_BYTES as u64,
+        });
         Ok(Replayed {
             last_version: self.last,
             next_segment_id: next,

@@ -9,7 +9,6 @@
 //! records' checksums, 40..64 zeros.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use parking_lot::Mutex;
 use super::record::TERMINATOR;
 use crate::env::{Disk, DiskFile};
 use crate::error::{Damage, Error, Result};
+pub(crate) use crate::reference::SegmentId;
 use crate::varint::Decoder;
 use crate::version::Version;
 
@@ -34,6 +34,8 @@ const EXTENSION: &str = "log";
 pub(super) const NEW_EXTENSION: &str = "log-new";
 /// An obsolete segment, kept to become a new one.
 const SPARE_EXTENSION: &str = "log-spare";
+/// A segment that is kept for the large values in it.
+const VALUES_EXTENSION: &str = "values";
 /// Spare files to keep. The writer needs one at a time; the second is for a flush that lets go of
 /// several segments at once.
 const MAX_SPARES: usize = 2;
@@ -48,31 +50,20 @@ const PREPARED_BYTES: u64 = 4 << 20;
 /// one; a sync of commits meanwhile takes its share of each, so that fewer are better for them.
 const ZEROS_STEP_BYTES: u64 = 4 << 20;
 
-/// Number of a log segment; segments are numbered without gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct SegmentId(u64);
-
 impl SegmentId {
-    /// Before the first segment: a log of which nothing is known to exist.
-    pub(crate) const NONE: Self = Self(0);
-    /// The first segment of a database.
-    pub(crate) const FIRST: Self = Self(1);
-
-    pub(crate) const fn new(id: u64) -> Self {
-        Self(id)
-    }
-
-    pub(crate) const fn get(self) -> u64 {
-        self.0
-    }
-
-    /// The segment that follows.
-    pub(crate) const fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
-    pub(super) fn path(self, dir: &Path) -> PathBuf {
+    /// Its file as long as it is part of the log.
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
         self.named(dir, EXTENSION)
+    }
+
+    /// Its file once it is [kept](Segments::keep) for the values in it.
+    pub(crate) fn values_path(self, dir: &Path) -> PathBuf {
+        self.named(dir, VALUES_EXTENSION)
+    }
+
+    /// The kept segment that a file's name stands for.
+    pub(crate) fn from_values_name(name: &str) -> Option<Self> {
+        Self::from_name_with(name, VALUES_EXTENSION)
     }
 
     pub(super) fn named(self, dir: &Path, extension: &str) -> PathBuf {
@@ -86,7 +77,7 @@ impl SegmentId {
 
     fn from_name_with(name: &str, extension: &str) -> Option<Self> {
         let digits = name.strip_suffix(extension)?.strip_suffix('.')?;
-        let id = Self(u64::from_str_radix(digits, 16).ok()?);
+        let id = Self::new(u64::from_str_radix(digits, 16).ok()?);
         // Also rules out other spellings of the number, such as a sign or capitals.
         (id.to_string() == digits).then_some(id)
     }
@@ -94,14 +85,8 @@ impl SegmentId {
 
 /// Whether the log gives files such a name.
 pub(crate) fn is_ours(name: &str) -> bool {
-    let extensions = [EXTENSION, NEW_EXTENSION, SPARE_EXTENSION];
+    let extensions = [EXTENSION, NEW_EXTENSION, SPARE_EXTENSION, VALUES_EXTENSION];
     extensions.iter().any(|extension| SegmentId::from_name_with(name, extension).is_some())
-}
-
-impl fmt::Display for SegmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
 }
 
 /// The header at the start of a segment.
@@ -115,13 +100,13 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn new(id: SegmentId, after: Version) -> Self {
         // Nobody can know the salt before it is on disk, so nobody can forge a record.
-        Self { id, after, salt: RandomState::new().hash_one(id.0) }
+        Self { id, after, salt: RandomState::new().hash_one(id.get()) }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut covered = Vec::with_capacity(HEADER_BYTES);
         covered.extend(FORMAT.to_le_bytes());
-        for number in [self.id.0, self.after.ticks(), self.salt] {
+        for number in [self.id.get(), self.after.ticks(), self.salt] {
             covered.extend(number.to_le_bytes());
         }
         covered.resize(HEADER_BYTES - 12, 0);
@@ -157,7 +142,7 @@ impl Header {
     fn decode_fields(bytes: &[u8], expected: SegmentId) -> Result<Self, Damage> {
         let mut decoder = Decoder::new(bytes);
         decoder.bytes(16, "a log segment's header")?;
-        let id = SegmentId(decoder.u64("a log segment's id")?);
+        let id = SegmentId::new(decoder.u64("a log segment's id")?);
         let after = Version::from_ticks(decoder.u64("a log segment's version")?);
         let salt = decoder.u64("a log segment's salt")?;
         if id != expected {
@@ -174,6 +159,8 @@ pub(crate) struct SealedSegment {
     pub(crate) id: SegmentId,
     /// All its records have this version or an earlier one.
     pub(crate) last: Version,
+    /// Where it ends; 0 where that is not known, of one that replay did not look at.
+    pub(crate) bytes: u64,
 }
 
 /// A segment ready to be written.
@@ -205,6 +192,8 @@ pub(crate) struct Segments {
     plan: SegmentPlan,
     /// The writer waits for the segment that is being prepared.
     is_awaited: AtomicBool,
+    /// Commits are mostly large of late: zeros ahead of them would be written in vain.
+    mostly_large: AtomicBool,
     /// Held while a segment is prepared, so that the writer waits for it and makes no second one.
     next: Mutex<Next>,
     files: Mutex<Files>,
@@ -256,6 +245,7 @@ impl Segments {
             dir: dir.to_owned(),
             plan,
             is_awaited: AtomicBool::new(false),
+            mostly_large: AtomicBool::new(false),
             next: Mutex::new(Next { id, prepared: None, zeros_to: PREPARED_BYTES }),
             files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
         })
@@ -265,6 +255,15 @@ impl Segments {
         self.plan
     }
 
+    /// Whether zeros are written ahead to the next segment.
+    pub(super) fn zeros_ahead(&self) -> bool {
+        self.plan.zeros_ahead && !self.mostly_large.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_mostly_large(&self, mostly_large: bool) {
+        self.mostly_large.store(mostly_large, Ordering::Relaxed);
+    }
+
     /// Makes the next segment ready, unless it is, with zeros for as long as it is likely to be
     /// in use. For a background job: the writer does it itself, with few zeros, when it comes to
     /// the end of a segment first.
@@ -272,9 +271,9 @@ impl Segments {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
             let whole = self.plan.bytes + TERMINATOR.len() as u64;
-            let zeros_to = if self.plan.zeros_ahead { next.zeros_to.min(whole) } else { 0 };
+            let zeros_to = if self.zeros_ahead() { next.zeros_to.min(whole) } else { 0 };
             next.prepared = Some(self.make(&mut next.id, zeros_to)?);
-            next.zeros_to = zeros_to.saturating_mul(2);
+            next.zeros_to = next.zeros_to.max(zeros_to.saturating_mul(2));
         }
         Ok(())
     }
@@ -300,10 +299,10 @@ impl Segments {
         }
     }
 
-    /// The writer ended its segment at this version and goes on with another.
-    pub(super) fn rotated(&self, last: Version, active: SegmentId) {
+    /// The writer ended its segment at this version, so long, and goes on with another.
+    pub(super) fn rotated(&self, last: Version, bytes: u64, active: SegmentId) {
         let mut files = self.files.lock();
-        let sealed = SealedSegment { id: files.active, last };
+        let sealed = SealedSegment { id: files.active, last, bytes };
         files.sealed.push_back(sealed);
         files.active = active;
         files.last = last;
@@ -313,6 +312,29 @@ impl Segments {
     pub(crate) fn first_needed(&self, flushed: Version) -> SegmentId {
         let files = self.files.lock();
         files.sealed.iter().find(|sealed| sealed.last > flushed).map_or(files.active, |s| s.id)
+    }
+
+    /// The sealed segments with nothing later than `last` in them whose end is known.
+    pub(crate) fn sealed_through(&self, last: Version) -> Vec<SealedSegment> {
+        let files = self.files.lock();
+        let sealed = files.sealed.iter().take_while(|sealed| sealed.last <= last);
+        sealed.filter(|sealed| sealed.bytes > 0).copied().collect()
+    }
+
+    /// Makes a sealed segment a file of values, which is no longer the log's: it is neither used
+    /// again nor removed. Table files must refer to it durably, and replay begin behind it. If a crash
+    /// takes the name back, the next opening gives it again.
+    pub(crate) fn keep(&self, id: SegmentId) -> Result<()> {
+        let mut files = self.files.lock();
+        let before = files.sealed.len();
+        files.sealed.retain(|sealed| sealed.id != id);
+        let was_sealed = files.sealed.len() < before;
+        drop(files);
+        if !was_sealed {
+            return Ok(());
+        }
+        let (path, values) = (id.path(&self.dir), id.values_path(&self.dir));
+        self.disk.rename(&path, &values).map_err(|e| Error::io("rename", &path, e))
     }
 
     /// Lets go of segments before `first`, which must be durable in the manifest as the

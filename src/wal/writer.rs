@@ -32,6 +32,7 @@ use super::segment::{
 };
 use crate::env::Disk;
 use crate::error::{Error, Limit, Result};
+use crate::reference::LogPlace;
 use crate::version::Version;
 
 /// A group is written in pieces of about this, so that the buffer it is gathered in stays small.
@@ -42,6 +43,10 @@ const GIVE_UP_BYTES: u64 = 1 << 20;
 /// Each chunk of zeros that the writer writes is twice the one before, up to this: an idle log does not
 /// hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
+
+/// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
+/// spares.
+const LARGE_RECORD_BYTES: usize = 64 << 10;
 
 /// A commit to append.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +71,10 @@ pub(crate) struct Writer {
     /// The group being gathered; it goes to `end`.
     group: Vec<u8>,
     failed: Option<Arc<str>>,
+    /// Bytes of large records in the segment.
+    large_bytes: u64,
+    /// The segment ends before a later record.
+    boundary: Version,
 }
 
 impl Writer {
@@ -91,6 +100,8 @@ impl Writer {
             zeros: FIRST_ZEROS_BYTES,
             group: Vec::new(),
             failed: None,
+            large_bytes: 0,
+            boundary: Version::MAX,
         })
     }
 
@@ -101,9 +112,11 @@ impl Writer {
 
     /// Whether a background job should call [`Segments::prepare`] now.
     pub(crate) fn wants_next_segment(&self) -> bool {
-        let SegmentPlan { bytes, zeros_ahead } = self.segments.plan();
+        let bytes = self.segments.plan().bytes;
         let enough = match self.active.prewritten {
-            prewritten if zeros_ahead && prewritten < bytes => GIVE_UP_BYTES.max(prewritten / 2),
+            prewritten if self.segments.zeros_ahead() && prewritten < bytes => {
+                GIVE_UP_BYTES.max(prewritten / 2)
+            }
             _ => bytes / 2,
         };
         self.end > enough && !self.segments.is_prepared()
@@ -119,9 +132,18 @@ impl Writer {
         &mut self,
         records: impl Iterator<Item = RecordRef<'a>> + Clone,
     ) -> Result<()> {
+        self.append_placed(records, |_, _| ())
+    }
+
+    /// As [`append`](Self::append), and says of each record where its payload is.
+    pub(crate) fn append_placed<'a>(
+        &mut self,
+        records: impl Iterator<Item = RecordRef<'a>> + Clone,
+        placed: impl FnMut(RecordRef<'a>, LogPlace),
+    ) -> Result<()> {
         self.check_usable()?;
         self.check_records(records.clone())?;
-        let outcome = self.append_checked(records);
+        let outcome = self.append_checked(records, placed);
         self.group.clear();
         if self.group.capacity() > 4 * PIECE_BYTES {
             self.group = Vec::new();
@@ -136,6 +158,25 @@ impl Writer {
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.check_usable()?;
         let outcome = self.sync_active();
+        self.remember_failure(outcome)
+    }
+
+    /// Has the segment end before the first record after `version`, which is not appended yet: so what
+    /// is flushed together is in segments of its own.
+    pub(crate) fn end_segment_after(&mut self, version: Version) {
+        self.boundary = version;
+    }
+
+    /// Ends the segment now, if it has records and none of them is later than `version`.
+    ///
+    /// # Errors
+    /// What the operating system refuses; and from then on [`Error::Poisoned`].
+    pub(crate) fn end_segment(&mut self, version: Version) -> Result<()> {
+        self.check_usable()?;
+        if self.last > version || self.end == segment::HEADER_BYTES as u64 {
+            return Ok(());
+        }
+        let outcome = self.rotate();
         self.remember_failure(outcome)
     }
 
@@ -190,9 +231,22 @@ impl Writer {
         Ok(())
     }
 
-    fn append_checked<'a>(&mut self, records: impl Iterator<Item = RecordRef<'a>>) -> Result<()> {
+    fn append_checked<'a>(
+        &mut self,
+        records: impl Iterator<Item = RecordRef<'a>>,
+        mut placed: impl FnMut(RecordRef<'a>, LogPlace),
+    ) -> Result<()> {
         for record in records {
+            if record.version > self.boundary {
+                self.boundary = Version::MAX;
+                self.rotate()?;
+            }
             self.rotate_if_full(record_bytes(record.payload.len()))?;
+            let offset = self.end + (self.group.len() + HEADER_BYTES) as u64;
+            placed(record, LogPlace { segment: self.active.header.id, offset });
+            if record.payload.len() >= LARGE_RECORD_BYTES {
+                self.large_bytes += record.payload.len() as u64;
+            }
             let header = Header {
                 payload_len: record.payload.len() as u32,
                 payload_crc: record.payload_crc,
@@ -226,7 +280,9 @@ impl Writer {
         let end_written = self.end + self.group.len() as u64;
         let written = self.active.file.write_at(&self.group, self.end);
         written.map_err(|e| Error::io("write to", &self.active.path, e))?;
-        if end_written > self.active.prewritten {
+        if end_written > self.active.prewritten && self.is_mostly_large() {
+            self.active.prewritten = end_written;
+        } else if end_written > self.active.prewritten {
             let ahead = end_written + self.next_zeros(end_written) as u64;
             let zeros = segment::write_zeros(&*self.active.file, end_written, ahead);
             zeros.map_err(|e| Error::io("write to", &self.active.path, e))?;
@@ -234,7 +290,13 @@ impl Writer {
         }
         self.end += len as u64;
         self.group.clear();
+        self.segments.set_mostly_large(self.is_mostly_large());
         Ok(())
+    }
+
+    /// Whether most of the segment is large records.
+    fn is_mostly_large(&self) -> bool {
+        2 * self.large_bytes > self.end + self.group.len() as u64
     }
 
     /// How many zeros to write ahead of that offset; not beyond the segment's end.
@@ -249,10 +311,16 @@ impl Writer {
     fn rotate_if_full(&mut self, record: usize) -> Result<()> {
         let end = self.end + self.group.len() as u64;
         let needed = end + (record + HEADER_BYTES) as u64;
-        let SegmentPlan { bytes, zeros_ahead } = self.segments.plan();
+        let bytes = self.segments.plan().bytes;
+        let zeros_ahead = self.segments.zeros_ahead();
         let grows = needed + TERMINATOR.len() as u64 > self.active.prewritten;
         let full = needed > bytes || zeros_ahead && grows && self.segments.has_prepared();
-        if !full || end == segment::HEADER_BYTES as u64 {
+        if full { self.rotate() } else { Ok(()) }
+    }
+
+    /// Goes on with the next segment, unless this one is empty.
+    fn rotate(&mut self) -> Result<()> {
+        if self.end + self.group.len() as u64 == segment::HEADER_BYTES as u64 {
             return Ok(());
         }
         let next = match self.segments.take_next() {
@@ -264,11 +332,12 @@ impl Writer {
             }
         };
         self.seal()?;
-        self.segments.rotated(self.last, next.header.id);
+        self.segments.rotated(self.last, self.end, next.header.id);
         self.active = next;
         self.end = segment::HEADER_BYTES as u64;
         self.synced = self.end;
         self.zeros = FIRST_ZEROS_BYTES;
+        self.large_bytes = 0;
         Ok(())
     }
 

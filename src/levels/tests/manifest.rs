@@ -12,6 +12,7 @@ use super::super::manifest::{
 use super::super::recover::recover;
 use super::*;
 use crate::error::Error;
+use crate::reference::ReferencedBytes;
 use crate::sst::{FileId, FileMeta};
 
 fn meta(id: u64, first: &[u8], last: &[u8]) -> FileMeta {
@@ -26,6 +27,7 @@ fn meta(id: u64, first: &[u8], last: &[u8]) -> FileMeta {
         largest: last.into(),
         min_version: v(3),
         max_version: v(12),
+        referenced: ReferencedBytes::default(),
     }
 }
 

@@ -81,7 +81,8 @@ impl Shelf {
 
     fn state(&self) -> Arc<LevelState> {
         let tombstones = RangeTombstones::new(self.tombstones.clone());
-        let state = assemble(self.files.clone(), tombstones, self.flushed, SegmentId::FIRST);
+        let state =
+            assemble(self.files.clone(), Vec::new(), tombstones, self.flushed, SegmentId::FIRST);
         Arc::new(state)
     }
 

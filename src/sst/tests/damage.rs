@@ -216,7 +216,7 @@ fn a_format_of_a_later_version_is_named() {
     let fixture = Fixture::write(&rows(), options(None));
     let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
     let format = bytes.len() - 16;
-    bytes[format] = 2;
+    bytes[format] = 3;
     let crc = {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&bytes[format..format + 4]);
@@ -227,6 +227,6 @@ fn a_format_of_a_later_version_is_named() {
     fixture.env.write_file(&fixture.path, &bytes);
     for mode in MODES {
         let opened = fixture.open(mode);
-        assert!(matches!(opened, Err(Error::UnsupportedFormat { found: 2, supported: 1, .. })));
+        assert!(matches!(opened, Err(Error::UnsupportedFormat { found: 3, supported: 2, .. })));
     }
 }

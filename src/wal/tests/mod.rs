@@ -12,6 +12,7 @@ use super::*;
 use crate::env::{CrashStyle, Env, Fault, Operation, SimEnv};
 use crate::error::{Corruption, Error, Result};
 use crate::options::Recovery;
+use crate::reference::LogPlace;
 use crate::version::Version;
 
 const DIR: &str = "/db";

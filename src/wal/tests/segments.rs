@@ -16,7 +16,7 @@ fn segment_len(env: &SimEnv, id: u64) -> u64 {
 fn a_segment_that_has_to_grow_gives_way_to_a_longer_one() {
     let env = machine(1);
     let mut writer = create_long(&env);
-    let all = records(1, &[100 << 10; 130]);
+    let all = records(1, &[60 << 10; 217]);
     for record in &all {
         append(&mut writer, std::slice::from_ref(record)).unwrap();
         writer.sync().unwrap();
@@ -40,7 +40,7 @@ fn without_syncs_no_segment_is_given_up_or_written_ahead() {
     let plan = SegmentPlan { bytes: 10 << 20, zeros_ahead: false };
     let (id, last) = (SegmentId::FIRST, Version::ZERO);
     let mut writer = Writer::create(env.disk(), dir(), id, last, plan, Vec::new()).unwrap();
-    for record in &records(1, &[100 << 10; 60]) {
+    for record in &records(1, &[60 << 10; 100]) {
         append(&mut writer, std::slice::from_ref(record)).unwrap();
         if writer.wants_next_segment() {
             writer.segments().prepare().unwrap();
@@ -63,4 +63,75 @@ fn a_segment_without_room_for_all_its_zeros_is_prepared_short() {
     writer.sync().unwrap();
     env.crash(CrashStyle::LoseUnsynced);
     assert_eq!(replay_all(&env).0, all);
+}
+
+/// What is large is written once: no zeros before it, in the segment nor in the next.
+#[test]
+fn large_records_are_written_without_zeros_ahead() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    for record in &records(1, &[100 << 10; 60]) {
+        append(&mut writer, std::slice::from_ref(record)).unwrap();
+        writer.sync().unwrap();
+        if writer.wants_next_segment() {
+            writer.segments().prepare().unwrap();
+        }
+    }
+    let records = 60 * ((100 << 10) + 40);
+    assert_eq!(segment_len(&env, 1), 64 + records + 16, "it ends where its records do");
+    assert_eq!(segment_len(&env, 2), 64 + (256 << 10), "the next has few zeros");
+}
+
+/// The places that the writer gives are where replay, or anybody, finds the payloads.
+#[test]
+fn payloads_are_where_the_writer_says() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    let all = records(1, &[10, 70_000, 0, 5]);
+    let refs = all.iter().map(|(version, payload)| RecordRef {
+        version: Version::from_ticks(*version),
+        payload,
+        payload_crc: payload_crc(payload),
+    });
+    writer.end_segment_after(Version::from_ticks(all[1].0));
+    let mut places = Vec::new();
+    writer.append_placed(refs, |_, place| places.push(place)).unwrap();
+    let segments: Vec<_> = places.iter().map(|place| place.segment.get()).collect();
+    assert_eq!(segments, [1, 1, 2, 2], "the segment ends after the second record");
+    for ((_, payload), place) in all.iter().zip(&places) {
+        let bytes = env.read_file(&segment(place.segment.get())).unwrap();
+        assert_eq!(bytes[place.offset as usize..][..payload.len()], **payload);
+    }
+    let mut replayed = Vec::new();
+    let mut visit = |record: ReplayedRecord<'_>| {
+        replayed.push(LogPlace { segment: record.segment, offset: record.offset });
+        Ok(())
+    };
+    drop(writer);
+    replay(&env.disk(), dir(), SegmentId::FIRST, Recovery::Strict, &mut visit).unwrap();
+    assert_eq!(replayed, places);
+}
+
+/// A segment that is kept keeps its bytes, is replayed no more, and is not used again.
+#[test]
+fn a_kept_segment_is_the_log_s_no_longer() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    append(&mut writer, &records(1, &[100, 100])).unwrap();
+    let last = Version::from_ticks(2);
+    writer.end_segment(Version::from_ticks(1)).unwrap();
+    let segments = writer.segments();
+    assert!(segments.sealed_through(last).is_empty(), "a later record is in it");
+    writer.end_segment(last).unwrap();
+    let sealed = segments.sealed_through(last);
+    assert_eq!(sealed.iter().map(|s| s.id).collect::<Vec<_>>(), [SegmentId::FIRST]);
+    let before = env.read_file(&segment(1)).unwrap();
+    segments.keep(SegmentId::FIRST).unwrap();
+    segments.remove_before(segments.first_needed(last)).unwrap();
+    append(&mut writer, &records(3, &[100])).unwrap();
+    assert_eq!(env.read_file(&SegmentId::FIRST.values_path(dir())).unwrap(), before);
+    assert_eq!(sealed[0].bytes, 64 + 2 * 144 + 40);
+    drop(writer);
+    let (found, _) = try_replay(&env, 2, Recovery::Strict).unwrap();
+    assert_eq!(found, records(3, &[100]));
 }

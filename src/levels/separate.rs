@@ -1,0 +1,138 @@
+//! Which values a flush leaves where the log wrote them, and which a compaction brings back.
+//!
+//! A flush of mostly large values has the log end its segment, so that what it flushes is in segments
+//! of its own. Each of these of which half or more is values that stay is kept: its values are stored
+//! as references. A kept segment of which less than half is still referred to is sparse: compactions
+//! that meet references to it store the values, and then its file goes. So values take at most about
+//! twice their size, and the log is the only place that most of them are ever written to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::output::Outputs;
+use super::tree::Tree;
+use super::values::{ValueContext, ValueFile, Values};
+use super::view::Frozen;
+use crate::entry::{Entry, Kind};
+use crate::error::Result;
+use crate::memtable::Memtable;
+use crate::reference::{LogPlace, Reference};
+use crate::version::Version;
+use crate::wal::SegmentId;
+
+/// Whether large values are half of a memtable or more.
+pub(crate) fn is_mostly_large(memtable: &Memtable) -> bool {
+    memtable.large_bytes() > 0 && 2 * memtable.large_bytes() >= memtable.bytes() as u64
+}
+
+/// The values that a flush need not write.
+#[derive(Default)]
+pub(super) struct Separation {
+    /// The segments to keep.
+    pub(super) kept: Vec<Arc<ValueFile>>,
+    /// The first segment that is needed after the flush, as far as it is known.
+    pub(super) log_start: Option<SegmentId>,
+    /// Where the values in them are, by version; few of a commit are large.
+    places: HashMap<Version, Vec<(Box<[u8]>, LogPlace)>>,
+}
+
+impl Separation {
+    /// The reference to a value of the log; `None` if it is to be stored.
+    fn reference(&self, entry: &Entry<'_>) -> Option<Reference> {
+        let rows = self.places.get(&entry.version)?;
+        let (_, place) = rows.iter().find(|(key, _)| **key == *entry.key)?;
+        Some(Reference::new(*place, entry.value))
+    }
+}
+
+impl Tree {
+    /// What of frozen memtables up to `last` can stay in the log. All of it is published.
+    pub(super) fn separate(&self, batch: &[Frozen], last: Version) -> Result<Separation> {
+        let mostly_large = batch.iter().any(|frozen| is_mostly_large(&frozen.memtable));
+        let Some(log) = self.value_log.get().filter(|_| mostly_large) else {
+            return Ok(Separation::default());
+        };
+        let log = log.end_segment(last);
+        let mut staying: BTreeMap<SegmentId, u64> = BTreeMap::new();
+        each_newest(batch, |place, len| *staying.entry(place.segment).or_default() += len);
+        let context = ValueContext {
+            disk: &*self.disk,
+            dir: &self.dir,
+            read_mode: self.read_mode,
+            janitor: &self.janitor,
+        };
+        let mut kept = Vec::new();
+        for sealed in log.sealed {
+            let bytes = staying.get(&sealed.id).copied().unwrap_or_default();
+            if bytes > 0 && 2 * bytes >= sealed.bytes {
+                kept.push(Arc::new(ValueFile::of_log(&context, sealed)?));
+            }
+        }
+        let mut separation =
+            Separation { kept, log_start: Some(log.start), ..Separation::default() };
+        separation.find_places(batch);
+        Ok(separation)
+    }
+}
+
+impl Separation {
+    fn find_places(&mut self, batch: &[Frozen]) {
+        let Self { kept, places, .. } = self;
+        for frozen in batch {
+            frozen.memtable.each_placed(|row, version, place| {
+                if kept.iter().any(|file| file.id() == place.segment) {
+                    places.entry(version).or_default().push((row.key.clone(), place));
+                }
+            });
+        }
+    }
+}
+
+/// Shows the place and length of each large value that is the newest of its key.
+fn each_newest(batch: &[Frozen], mut visit: impl FnMut(LogPlace, u64)) {
+    for (index, frozen) in batch.iter().enumerate() {
+        let newer = batch.get(index + 1..).unwrap_or_default();
+        frozen.memtable.each_placed(|row, version, place| {
+            let newest = frozen.memtable.get(&row.key, Version::MAX);
+            let in_newer = |newer: &Frozen| newer.memtable.get(&row.key, Version::MAX).is_some();
+            if newest.is_some_and(|found| found.version == version) && !newer.iter().any(in_newer) {
+                visit(place, row.len as u64);
+            }
+        });
+    }
+}
+
+/// How the entries of a rewrite are stored.
+pub(super) enum Storing<'a> {
+    /// Of a flush: what stays in the log as references.
+    Separated(&'a Separation),
+    /// Of a compaction: as they are, but for what is in sparse segments.
+    Gathered(&'a Values),
+}
+
+impl Storing<'_> {
+    /// Adds the next entry to the outputs; `starts_key` as for [`Outputs::add`].
+    pub(super) fn add(
+        &self,
+        entry: Entry<'_>,
+        starts_key: bool,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::Separated(separation) if entry.kind == Kind::Put => {
+                let Some(reference) = separation.reference(&entry) else {
+                    return outputs.add(entry, starts_key);
+                };
+                let value = &*reference.encode();
+                outputs.add(Entry { kind: Kind::Reference, value, ..entry }, starts_key)
+            }
+            Self::Gathered(values) if entry.kind == Kind::Reference => {
+                let Some(value) = values.read_sparse(entry.value)? else {
+                    return outputs.add(entry, starts_key);
+                };
+                outputs.add(Entry { kind: Kind::Put, value: &value, ..entry }, starts_key)
+            }
+            _ => outputs.add(entry, starts_key),
+        }
+    }
+}

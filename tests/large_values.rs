@@ -1,0 +1,286 @@
+//! Large values are written once: they stay where the log wrote them, and table files refer to them
+//! there. They are read from there, move when their segment holds little else, and take bounded space.
+
+mod support;
+
+use std::sync::Arc;
+
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Database, Error, Options, Precondition, Recovery, Table};
+
+use support::model::{dump, value, without_versions};
+use support::sim::{DIR, sim_options};
+use support::{TestDb, options};
+
+const LARGE: usize = 1_000;
+
+fn large_options(env: &SimEnv) -> Options {
+    sim_options(env).large_value_bytes(LARGE).read_mode(support::read_mode())
+}
+
+fn open(env: &SimEnv) -> Database {
+    Database::open(DIR, large_options(env)).unwrap()
+}
+
+fn put(table: &Table, rows: std::ops::Range<u32>, step: u32, len: u16) {
+    for row in rows {
+        table.upsert("p", row.to_be_bytes(), value(step, row as u8, len)).wait().unwrap();
+    }
+}
+
+fn check(table: &Table, rows: std::ops::Range<u32>, step: u32, len: u16) {
+    for row in rows.clone() {
+        let found = table.get("p", row.to_be_bytes()).unwrap().unwrap();
+        assert_eq!(*found.value, *value(step, row as u8, len), "row {row}");
+    }
+    let keys: Vec<_> = rows.clone().map(u32::to_be_bytes).collect();
+    let many = table.get_many("p", &keys).unwrap();
+    for (row, found) in rows.clone().zip(many) {
+        assert_eq!(*found.unwrap().value, *value(step, row as u8, len), "row {row} of many");
+    }
+    let pages = table.query().reverse().pages().map(|page| page.unwrap());
+    let all: Vec<_> =
+        pages.flat_map(|page| page.iter().map(|r| r.value.to_vec()).collect::<Vec<_>>()).collect();
+    let expected: Vec<_> = rows.rev().map(|row| value(step, row as u8, len)).collect();
+    assert_eq!(all, expected);
+}
+
+fn names(env: &SimEnv, extension: &str) -> Vec<String> {
+    env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(extension)).collect()
+}
+
+/// Written once, and read from where they are: by key, many at once, in pages, after opening again.
+#[test]
+fn large_values_stay_where_the_log_wrote_them() {
+    let env = SimEnv::new(1);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    env.run_all();
+    let stats = database.stats();
+    assert!(stats.value_bytes > 100_000, "{stats:?}");
+    assert!(stats.flush_bytes < 20_000, "the flushes wrote keys and references: {stats:?}");
+    check(&table, 0..40, 1, 3_000);
+    database.verify().unwrap();
+    database.compact().unwrap();
+    assert!(database.stats().compaction_written_bytes < 20_000, "{:?}", database.stats());
+    check(&table, 0..40, 1, 3_000);
+    drop(table);
+    database.close().unwrap();
+
+    let database = open(&env);
+    assert_eq!(database.recovery_report().replayed_commits, 0);
+    let table = database.table("t").unwrap();
+    check(&table, 0..40, 1, 3_000);
+    assert!(database.stats().value_bytes > 100_000);
+    let estimate = table.stats().unwrap();
+    assert!(estimate.bytes > 60_000, "an estimate counts what is referred to: {estimate:?}");
+}
+
+/// Conditions, merges and deletes see them as any other value.
+#[test]
+fn writes_meet_large_values_as_others() {
+    let env = SimEnv::new(2);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..20, 1, 3_000);
+    database.flush().unwrap();
+    let row = |n: u32| n.to_be_bytes();
+    let taken = table.insert("p", row(3), "new").wait();
+    assert!(matches!(taken, Err(Error::EntityExists { .. })), "{taken:?}");
+    let version = table.get("p", row(3)).unwrap().unwrap().version;
+    table.replace("p", row(3), Precondition::Version(version), "new").wait().unwrap();
+    table.delete("p", row(4), Precondition::Exists).wait().unwrap();
+    let append = |old: Option<&[u8]>| Ok([old.unwrap(), b"tail"].concat());
+    table.merge("p", row(5), Precondition::Exists, append).wait().unwrap();
+    database.compact().unwrap();
+    assert_eq!(*table.get("p", row(3)).unwrap().unwrap().value, *b"new");
+    assert!(table.get("p", row(4)).unwrap().is_none());
+    let expected = [value(1, 5, 3_000), b"tail".to_vec()].concat();
+    assert_eq!(*table.get("p", row(5)).unwrap().unwrap().value, *expected);
+}
+
+/// A snapshot sees what it saw, whatever is written, compacted or removed since.
+#[test]
+fn a_snapshot_keeps_the_values_it_sees() {
+    let env = SimEnv::new(3);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..20, 1, 3_000);
+    database.flush().unwrap();
+    let snapshot = database.snapshot();
+    for step in 2..6 {
+        put(&table, 0..20, step, 3_000);
+        database.flush().unwrap();
+        database.compact().unwrap();
+        env.run_all();
+    }
+    let view = table.at(&snapshot).unwrap();
+    for row in 0..20u32 {
+        assert_eq!(
+            *view.get("p", row.to_be_bytes()).unwrap().unwrap().value,
+            *value(1, row as u8, 3_000)
+        );
+    }
+    drop((view, snapshot));
+    check(&table, 0..20, 5, 3_000);
+}
+
+/// What is dropped or deleted gives its segments back; after a crash too, nothing is left behind.
+#[test]
+fn segments_that_nothing_refers_to_are_removed() {
+    let env = SimEnv::new(4);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    assert!(!names(&env, ".values").is_empty());
+    database.drop_table("t").wait().unwrap();
+    database.flush().unwrap();
+    env.run_all();
+    assert_eq!(names(&env, ".values"), [""; 0]);
+    assert_eq!(database.stats().value_bytes, 0);
+
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    env.write_file(&std::path::Path::new(DIR).join("00000000000000ff.values"), b"an orphan");
+    env.crash(CrashStyle::KeepAll);
+    drop((table, database));
+    let database = open(&env);
+    env.run_all();
+    assert!(!names(&env, ".values").contains(&"00000000000000ff.values".to_owned()));
+    check(&database.table("t").unwrap(), 0..40, 1, 3_000);
+}
+
+/// Rows overwritten at random, many times over, take at most so many times their size.
+#[test]
+fn churn_takes_bounded_space() {
+    let db = TestDb::with(options().memory_budget(1 << 20).large_value_bytes(LARGE));
+    let table = db.t();
+    let (rows, len) = (1_500u32, 3_000u16);
+    put(&table, 0..rows, 0, len);
+    let mut noise = 1u32;
+    for step in 1..=6 * rows {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let row = (noise >> 8) % rows;
+        table.upsert("p", row.to_be_bytes(), value(step, row as u8, len)).wait().unwrap();
+    }
+    db.flush().unwrap();
+    let live = u64::from(rows) * u64::from(len);
+    // What the log and its spare segments take does not grow with the data.
+    let fixed = 4 * (1 << 20) / 8 + (1 << 20);
+    support::wait::until("space comes back", || {
+        let bytes = db.disk_bytes();
+        10 * bytes < 22 * live + 10 * fixed
+    });
+    db.compact().unwrap();
+    db.verify().unwrap();
+    let stats = db.stats();
+    assert!(stats.value_bytes + stats.file_bytes() > live / 2, "{stats:?}");
+    assert_eq!(table.query().pages().map(|page| page.unwrap().len()).sum::<usize>(), rows as usize);
+}
+
+/// A sparse segment's last values move to table files, and the segment goes.
+#[test]
+fn a_sparse_segment_is_given_up() {
+    let env = SimEnv::new(5);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    env.run_all();
+    let before = names(&env, ".values");
+    // All but one in eight is written anew, small.
+    for row in (0..40u32).filter(|row| row % 8 != 0) {
+        table.upsert("p", row.to_be_bytes(), "small").wait().unwrap();
+    }
+    database.flush().unwrap();
+    database.compact().unwrap();
+    env.run_all();
+    database.compact().unwrap();
+    env.run_all();
+    let after = names(&env, ".values");
+    assert!(before.len() > 1 && after.is_empty(), "{before:?}, {after:?}");
+    for row in (0..40u32).step_by(8) {
+        assert_eq!(
+            *table.get("p", row.to_be_bytes()).unwrap().unwrap().value,
+            *value(1, row as u8, 3_000)
+        );
+    }
+    database.verify().unwrap();
+}
+
+/// Small values are flushed as ever, and so are large ones among many small ones.
+#[test]
+fn small_values_and_few_large_ones_go_to_table_files() {
+    let env = SimEnv::new(6);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..200, 1, 300);
+    put(&table, 200..203, 1, 1_200);
+    database.flush().unwrap();
+    assert_eq!(database.stats().value_bytes, 0);
+    for (row, len) in [(7, 300), (201, 1_200)] {
+        let found = table.get("p", u32::to_be_bytes(row)).unwrap().unwrap();
+        assert_eq!(*found.value, *value(1, row as u8, len));
+    }
+}
+
+/// R-E22: damage in a kept segment is an error that names it, and salvage leaves out what refers to
+/// a segment that is gone, and says so.
+#[test]
+fn damage_to_a_kept_segment_is_found() {
+    let env = SimEnv::new(7);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    let content = without_versions(&dump(&database));
+    drop(table);
+    database.close().unwrap();
+    let kept = names(&env, ".values");
+    let path = std::path::Path::new(DIR).join(&kept[1]);
+    let whole = env.read_file(&path).unwrap();
+
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 1;
+    for bytes in [&flipped[..], &whole[..whole.len() / 2]] {
+        env.write_file(&path, bytes);
+        let database = open(&env);
+        let table = database.table("t").unwrap();
+        let mut damaged = 0;
+        for row in 0..40u32 {
+            match table.get("p", row.to_be_bytes()) {
+                Ok(found) => assert_eq!(*found.unwrap().value, *value(1, row as u8, 3_000)),
+                Err(Error::Corruption(corruption)) => {
+                    assert_eq!(corruption.file, path);
+                    damaged += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(damaged > 0);
+        assert!(matches!(database.verify(), Err(Error::Corruption(_))));
+        let scanned = table.query().pages().find_map(Result::err);
+        assert!(matches!(scanned, Some(Error::Corruption(_))), "{scanned:?}");
+        drop(table);
+        database.close().unwrap();
+    }
+
+    env.write_file(&path, &whole);
+    let disk: Arc<_> = tablestone::env::Env::disk(&env);
+    disk.rename(&path, std::path::Path::new("/db/elsewhere")).unwrap();
+    match Database::open(DIR, large_options(&env)).map(drop) {
+        Err(Error::Corruption(corruption)) => assert_eq!(corruption.file, path),
+        opened => panic!("{opened:?}"),
+    }
+    let salvage = Database::open(DIR, large_options(&env).recovery(Recovery::Salvage)).unwrap();
+    assert!(salvage.recovery_report().lost.iter().any(|lost| lost.file == path));
+    let left = without_versions(&dump(&salvage));
+    for (name, rows) in &left.tables {
+        assert!(rows.iter().all(|(key, row)| content.tables[name][key] == *row));
+    }
+}
