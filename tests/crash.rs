@@ -6,6 +6,8 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tablestone::env::{CrashStyle, SimEnv};
@@ -147,6 +149,24 @@ fn large_script() -> Vec<Step> {
     steps
 }
 
+/// How many operations it takes until some of the log is kept, and until some of that is gone again.
+#[test]
+fn the_large_script_keeps_log_segments_and_gives_them_up() {
+    let env = SimEnv::new(1);
+    let kept = || {
+        let names = env.list(std::path::Path::new(support::sim::DIR));
+        names.into_iter().filter(|name| name.ends_with(".values")).collect::<BTreeSet<_>>()
+    };
+    let (mut script, mut all) = (Script::new(&env, separated(&env)), BTreeSet::new());
+    for step in large_script().chunks(8) {
+        assert!(script.run(step));
+        all.append(&mut kept());
+    }
+    let left = kept();
+    assert!(all.len() > 8 && left.len() < all.len() / 2, "{} of {}", left.len(), all.len());
+    assert!(!left.is_empty(), "some are there when the power goes");
+}
+
 #[test]
 fn r_e10_power_loss_at_every_operation_with_values_in_the_log() {
     for style in CRASH_STYLES {
@@ -268,7 +288,7 @@ proptest! {
         lives in vec((vec(step(), 1..40), 0u64..250, style()), 1..4),
     ) {
         let env = SimEnv::new(seed);
-        let options = if seed % 2 == 0 { separated(&env) } else { sim_options(&env) };
+        let options = if seed.is_multiple_of(2) { separated(&env) } else { sim_options(&env) };
         let mut script = Script::new(&env, options);
         for (number, (steps, after, style)) in lives.iter().enumerate() {
             env.crash_after(*after);

@@ -81,7 +81,7 @@ impl Machine {
     fn new(seed: u64) -> Self {
         let env = SimEnv::new(seed);
         // With every other seed, much stays in the log.
-        let large = if seed % 2 == 0 { 200 } else { usize::MAX };
+        let large = if seed.is_multiple_of(2) { 200 } else { usize::MAX };
         let options = sim_options(&env).large_value_bytes(large);
         let mut machine = Self {
             env,

@@ -25,6 +25,12 @@ pub(crate) fn is_mostly_large(memtable: &Memtable) -> bool {
     memtable.large_bytes() > 0 && 2 * memtable.large_bytes() >= memtable.bytes() as u64
 }
 
+/// A key, and where the log has its value.
+struct PlacedKey {
+    key: Box<[u8]>,
+    place: LogPlace,
+}
+
 /// The values that a flush need not write.
 #[derive(Default)]
 pub(super) struct Separation {
@@ -33,15 +39,15 @@ pub(super) struct Separation {
     /// The first segment that is needed after the flush, as far as it is known.
     pub(super) log_start: Option<SegmentId>,
     /// Where the values in them are, by version; few of a commit are large.
-    places: HashMap<Version, Vec<(Box<[u8]>, LogPlace)>>,
+    places: HashMap<Version, Vec<PlacedKey>>,
 }
 
 impl Separation {
     /// The reference to a value of the log; `None` if it is to be stored.
     fn reference(&self, entry: &Entry<'_>) -> Option<Reference> {
         let rows = self.places.get(&entry.version)?;
-        let (_, place) = rows.iter().find(|(key, _)| **key == *entry.key)?;
-        Some(Reference::new(*place, entry.value))
+        let row = rows.iter().find(|row| *row.key == *entry.key)?;
+        Some(Reference::new(row.place, entry.value))
     }
 }
 
@@ -81,7 +87,8 @@ impl Separation {
         for frozen in batch {
             frozen.memtable.each_placed(|row, version, place| {
                 if kept.iter().any(|file| file.id() == place.segment) {
-                    places.entry(version).or_default().push((row.key.clone(), place));
+                    let row = PlacedKey { key: row.key.clone(), place };
+                    places.entry(version).or_default().push(row);
                 }
             });
         }

@@ -22,7 +22,7 @@ pub(crate) fn get<R>(
 ) -> Result<Option<R>> {
     let live = get_raw(view, lookup, at, |found| match found.kind {
         Kind::Put => Ok(Some(visit(found))),
-        Kind::Reference => resolved(&view.levels.values, found, |found| visit(found)).map(Some),
+        Kind::Reference => resolved(&view.levels.values, found, visit).map(Some),
         Kind::Delete => Ok(None),
     });
     live?.transpose().map(Option::flatten)
