@@ -42,7 +42,7 @@ use crate::wal;
 /// A commit queued for the log.
 pub(crate) struct Record {
     pub(super) version: Version,
-    pub(super) payload: Arc<[u8]>,
+    pub(super) payload: Arc<Vec<u8>>,
     pub(super) payload_crc: u32,
     /// Where it is inserted, if large values may be in it.
     pub(super) large: Option<Arc<Memtable>>,
@@ -285,13 +285,14 @@ impl Pipeline {
 /// A payload that is ready for the log: its checksum is computed outside every lock.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    bytes: Arc<[u8]>,
+    bytes: Arc<Vec<u8>>,
     crc: u32,
 }
 
 impl Prepared {
     pub(crate) fn new(payload: payload::Payload) -> Self {
-        let bytes: Arc<[u8]> = payload.into_bytes().into();
+        // Not a slice: that would be a copy.
+        let bytes = Arc::new(payload.into_bytes());
         Self { crc: wal::payload_crc(&bytes), bytes }
     }
 }

@@ -45,7 +45,7 @@ const GIVE_UP_BYTES: u64 = 1 << 20;
 const MAX_ZEROS_BYTES: usize = 4 << 20;
 
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
-/// spares.
+/// spares. Nor do they from being written together with others.
 const LARGE_RECORD_BYTES: usize = 64 << 10;
 
 /// A commit to append.
@@ -254,7 +254,11 @@ impl Writer {
                 version: record.version,
                 durable_end: self.synced,
             };
-            self.gather(header, record.payload);
+            if record.payload.len() < LARGE_RECORD_BYTES {
+                self.gather(header, record.payload);
+            } else {
+                self.write_large(header, record.payload)?;
+            }
             self.last = record.version;
             if self.group.len() >= PIECE_BYTES {
                 self.write_group()?;
@@ -264,12 +268,37 @@ impl Writer {
     }
 
     fn gather(&mut self, header: Header, payload: &[u8]) {
-        let place = Place {
+        let place = self.next_place();
+        push_record(&mut self.group, header, place, payload);
+    }
+
+    /// Writes a record from where its payload is: a copy of it would cost more than the calls.
+    fn write_large(&mut self, header: Header, payload: &[u8]) -> Result<()> {
+        let place = self.next_place();
+        self.group.extend_from_slice(&header.encode(place));
+        let group = std::mem::take(&mut self.group);
+        self.write_piece(&group)?;
+        self.write_piece(payload)?;
+        self.group = group;
+        self.group.clear();
+        self.group.resize(record_bytes(payload.len()) - HEADER_BYTES - payload.len(), 0);
+        self.write_group()
+    }
+
+    fn next_place(&self) -> Place {
+        Place {
             segment: self.active.header.id,
             salt: self.active.header.salt,
             offset: self.end + self.group.len() as u64,
-        };
-        push_record(&mut self.group, header, place, payload);
+        }
+    }
+
+    /// Writes bytes that others follow at once.
+    fn write_piece(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.active.file.write_at(bytes, self.end);
+        written.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        self.end += bytes.len() as u64;
+        Ok(())
     }
 
     /// Writes the gathered group, with a terminator behind it where an earlier life of the file
