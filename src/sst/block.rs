@@ -703,6 +703,9 @@ mod tests {
             let _ = read(&bytes);
             if let Ok(block) = Block::parse(&bytes) {
                 let _ = block.find(&key, Version::MAX);
+                for restart in 0..=block.restarts() {
+                    let _ = block.get_after(restart, &key, Version::MAX);
+                }
             }
         }
 

@@ -29,6 +29,9 @@ fn walk(payload: &[u8], key: &[u8]) -> Result<(), Damage> {
     if let Some(entry) = block.find(key, NEWEST)? {
         assert!(entry.shared <= key.len());
     }
+    for restart in 0..=block.restarts() {
+        let _ = block.get_after(restart, key, NEWEST);
+    }
     let mut at = 0;
     while at < block.end() {
         let entry = block.entry(at)?;
