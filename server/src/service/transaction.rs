@@ -43,7 +43,7 @@ static MEANT: [HeaderName; 5] =
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What the parts of an answer have besides their own headers.
-const COMMON: [(&str, &str); 3] = [
+static COMMON: [(&str, &str); 3] = [
     ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "no-cache"),
     ("DataServiceVersion", "3.0;"),
@@ -214,10 +214,7 @@ struct Part<'a> {
 
 impl Say for Part<'_> {
     fn status(&mut self, status: StatusCode) {
-        self.writer.begin(status, self.content_id);
-        for (name, value) in COMMON {
-            self.writer.header(name, value);
-        }
+        self.writer.begin(status, self.content_id, &COMMON);
     }
 
     fn header(&mut self, name: &HeaderName, value: &str) {
@@ -235,6 +232,9 @@ struct Known<'r> {
     /// The headers as they were sent, and those that mean something.
     sent: Headers<'r>,
     headers: HeaderMap,
+    conditional: bool,
+    /// What they make of a method, if that was asked.
+    verb: Option<(&'r str, Verb)>,
     /// What they said of a body and of the answer, if that was asked and could be understood.
     format: Option<BodyFormat>,
     echo: Option<Echo>,
@@ -250,7 +250,8 @@ impl<'r> Known<'r> {
         let headers = headers(call, &sent);
         // A target is never empty.
         let (target, resource, decoder) = ("", Resource::Service, EntityDecoder::default());
-        Self { sent, headers, format: None, echo: None, target, resource, decoder }
+        let (conditional, verb, format, echo) = (false, None, None, None);
+        Self { sent, headers, conditional, verb, format, echo, target, resource, decoder }
     }
 
     /// Reads an operation, and the name of its table.
@@ -262,15 +263,19 @@ impl<'r> Known<'r> {
         if !Arc::ptr_eq(&self.sent, &request.headers) {
             self.headers = headers(call, &request.headers);
             self.sent = Arc::clone(&request.headers);
-            (self.format, self.echo) = (None, None);
+            self.conditional = self.headers.contains_key(header::IF_MATCH);
+            (self.verb, self.format, self.echo) = (None, None, None);
         }
-        let verb = verb(request, &self.headers)?;
+        let verb = match self.verb {
+            Some((method, verb)) if method == request.method => verb,
+            _ => self.verb.insert((request.method, verb(request, &self.headers)?)).1,
+        };
         if self.target != request.target {
             self.resource = locate(call, request)?.0.resource;
             self.target = request.target;
         }
         let Self { headers, format, echo, resource, decoder, .. } = self;
-        let if_match = if_match(headers)?;
+        let if_match = if self.conditional { if_match(headers)? } else { None };
         let body = || {
             let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
             Write::body(*format.insert(known), request.body, |body| decoder.decode(body))

@@ -9,8 +9,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use memchr::memmem;
-
 use super::error::{BatchError, BatchErrorKind};
 
 /// Headers of a part or of a request in it. SDKs send about ten.
@@ -309,11 +307,12 @@ impl<'a> Parser<'a, '_> {
         Ok(last)
     }
 
-    /// Where lines from here on begin that may be delimiters.
+    /// Where lines from here on begin.
     fn line_starts(&self) -> impl Iterator<Item = usize> {
         let (at, body) = (self.at, self.body);
         let rest = body.get(at..).unwrap_or_default();
-        std::iter::once(at).chain(memmem::find_iter(rest, b"\n--").map(move |found| at + found + 1))
+        // Most bodies are one line.
+        std::iter::once(at).chain(memchr::memchr_iter(b'\n', rest).map(move |found| at + found + 1))
     }
 
     /// The delimiter at this line, if it is one.
@@ -330,8 +329,11 @@ impl<'a> Parser<'a, '_> {
 
     /// Goes past blank lines; the offset of what comes, none at the end.
     fn skip_blank(&mut self) -> Option<usize> {
-        while self.at < self.body.len() {
+        while let Some(first) = self.body.get(self.at) {
             let before = self.at;
+            if !first.is_ascii_whitespace() {
+                return Some(before);
+            }
             if !self.line().trim_ascii().is_empty() {
                 self.at = before;
                 return Some(before);

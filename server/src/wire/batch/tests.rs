@@ -216,6 +216,40 @@ fn the_answer() {
     assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
 }
 
+/// Whichever parts follow each other, each begins as it would alone.
+#[test]
+fn beginnings_that_come_again() {
+    static COMMON: [(&str, &str); 1] = [("X", "1")];
+    static OTHER: [(&str, &str); 1] = [("X", "2")];
+    let (ok, created) = (StatusCode::NO_CONTENT, StatusCode::CREATED);
+    let parts: [(StatusCode, Option<&str>, &'static [(&str, &str)]); 9] = [
+        (ok, None, &COMMON),
+        (ok, None, &COMMON),
+        (created, None, &COMMON),
+        (created, None, &OTHER),
+        (created, Some("7"), &OTHER),
+        (created, None, &OTHER),
+        (created, None, &OTHER),
+        (created, Some("7"), &OTHER),
+        (created, Some("8"), &OTHER),
+    ];
+    let empty = BatchWriter::change_set("b", "c");
+    let (head, whole) = (empty.len(), empty.finish().len());
+    let mut all = BatchWriter::change_set("b", "c");
+    let mut each_alone = Vec::new();
+    for (status, content_id, common) in parts {
+        let mut alone = BatchWriter::change_set("b", "c");
+        for writer in [&mut all, &mut alone] {
+            writer.begin(status, content_id, common);
+            writer.end(b"");
+        }
+        let alone = alone.finish();
+        each_alone.extend_from_slice(&alone[head..alone.len() - (whole - head)]);
+    }
+    let all = all.finish();
+    assert_eq!(&all[head..all.len() - (whole - head)], each_alone);
+}
+
 /// Fragments of batches, so that chance meets the grammar.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![

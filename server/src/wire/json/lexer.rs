@@ -234,6 +234,19 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Takes a string without escapes, if one comes at once.
+    #[inline]
+    pub(super) fn take_plain_string(&mut self) -> Option<&'a str> {
+        let rest = self.rest().strip_prefix(b"\"")?;
+        let length = super::escape::plain_prefix(rest);
+        if rest.get(length) != Some(&b'"') {
+            return None;
+        }
+        let start = self.at + 1;
+        self.at = start + length + 1;
+        Some(self.slice(start, start + length))
+    }
+
     /// Goes to the next byte that is not itself within a string: quote, backslash, control.
     fn plain(&mut self) {
         let rest = self.bytes().get(self.at..).unwrap_or_default();

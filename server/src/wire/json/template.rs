@@ -13,7 +13,7 @@ use tablestone::{Entity, ValueType};
 use super::decode::{Decoder, Meaning, Place, Raw};
 use super::error::JsonError;
 use super::lexer::Lexer;
-use crate::wire::EntityBody;
+use crate::wire::{BodyValue, EntityBody};
 
 /// Values in a body that others are held against, those included that are passed over.
 const MAX_VALUES: usize = 2 * Entity::MAX_PROPERTIES;
@@ -117,7 +117,15 @@ impl<'a> Template<'a> {
             if !lexer.pass(before) {
                 return None;
             }
-            let value = Raw::of(lexer.next().ok()?)?;
+            let text = lexer.take_plain_string();
+            if let (Some(text), Of::Property(name, None | Some(ValueType::String))) = (text, *of) {
+                entity.properties.push((Cow::Borrowed(name), BodyValue::Text(text)));
+                continue;
+            }
+            let value = match text {
+                Some(text) => Raw::String(Cow::Borrowed(text)),
+                None => Raw::of(lexer.next().ok()?)?,
+            };
             match *of {
                 Of::PartitionKey => entity.partition_key = value.key()?,
                 Of::RowKey => entity.row_key = value.key()?,
