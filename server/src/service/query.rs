@@ -18,9 +18,9 @@ use crate::wire::{Context, atom, continuation, json};
 
 /// Most items of a page, and how many it has unless less are asked for.
 const PAGE_ITEMS: usize = 1_000;
-/// Room for a page's body, if the page may be short and if not.
+/// Room for a page's body, if the page may be short and if not: 1,000 entities of a few properties.
 const SHORT_BYTES: usize = 16 << 10;
-const LONG_BYTES: usize = 256 << 10;
+const LONG_BYTES: usize = 384 << 10;
 
 /// How far a query goes at once. What it finds is lost if that is not the whole page.
 #[derive(Clone, Copy)]

@@ -272,7 +272,7 @@ impl<'a> EntityPrinter<'a> {
 }
 
 /// Closes an object: every member ends with a comma, and the last one's becomes the brace.
-pub(super) fn close(out: &mut Vec<u8>) {
+fn close(out: &mut Vec<u8>) {
     match out.last_mut() {
         Some(last) if *last == b',' => *last = b'}',
         _ => out.push(b'}'),

@@ -7,7 +7,7 @@
 
 use tablestone::{DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, Version};
 
-use super::encode::{EntityPrinter, close, push_value};
+use super::encode::{EntityPrinter, push_value};
 use super::escape::push_string;
 
 /// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
@@ -69,7 +69,9 @@ impl<'a> PagePrinter<'a> {
         }
         let began = out.len();
         // After the bracket that opens the page comes the first.
-        out.extend_from_slice(if out.last() == Some(&b'}') { b",{" } else { b"{" });
+        if out.last() == Some(&b'}') {
+            out.push(b',');
+        }
         self.push_members(out, entity).inspect_err(|_| out.truncate(began))
     }
 
@@ -91,13 +93,13 @@ impl<'a> PagePrinter<'a> {
             if member.is_for(printer, value) {
                 out.extend_from_slice(known.text.get(began..member.end).unwrap_or_default());
             } else if let Some(property) = entity.properties().nth(at) {
+                out.push(b',');
                 printer.push_name(out, property?.0, value);
             }
             began = member.end;
             push_value(out, value);
-            out.push(b',');
         }
-        close(out);
+        out.push(b'}');
         Ok(())
     }
 }
@@ -117,9 +119,12 @@ impl Around {
         self.partition_key.clear();
         self.partition_key.push_str(entity.partition_key());
         self.before.clear();
+        self.before.push(b'{');
         printer.push_before_row_key(&mut self.before, entity, timestamp);
         self.after.clear();
         printer.push_after_row_key(&mut self.after, timestamp);
+        // Each property brings the comma before it.
+        self.after.pop();
     }
 }
 
@@ -133,6 +138,7 @@ impl Known {
         };
         for property in entity.properties() {
             let (name, value) = property?;
+            known.text.push(b',');
             printer.push_name(&mut known.text, name, value);
             let (value_type, annotated) = (value.value_type(), printer.annotates(value));
             known.members.push(Member { value_type, annotated, end: known.text.len() });
