@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::reference::LogPlace;
 use crate::version::Version;
-use crate::wal::{self, RecordRef};
+use crate::wal::{self, RecordRef, Writeback};
 
 /// How often a thread looks whether the log is free, after a microsecond or two if nothing is
 /// synced: with pauses in between, then giving way to who may have the log.
@@ -182,10 +182,32 @@ impl Pipeline {
                     let sync = Box::new(move || Self::interval_sync(&this));
                     self.jobs.spawn_after(JobClass::Log, interval, sync);
                 }
+                self.write_back_if_much(log)?;
             }
-            Durability::Os => {}
+            Durability::Os => self.write_back_if_much(log)?,
         }
         Ok(places)
+    }
+
+    fn write_back_if_much(&self, log: &mut Log) -> Result<()> {
+        if log.writer.wants_writeback() {
+            let begun = log.writer.begin_writeback()?;
+            let this = Weak::clone(&self.this);
+            let settle = Box::new(move || {
+                if let Some(this) = this.upgrade() {
+                    this.settle(&begun);
+                }
+            });
+            self.jobs.spawn_after(JobClass::Flush, Duration::ZERO, settle);
+        }
+        Ok(())
+    }
+
+    fn settle(&self, begun: &Writeback) {
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = begun.settle() {
+            self.poison(&error);
+        }
     }
 
     fn prepare_segment(this: &Weak<Self>) {
@@ -216,11 +238,15 @@ impl Pipeline {
             return;
         };
         this.sync_queued.store(false, Ordering::Release);
-        let synced = this.sync_log(&mut this.log.lock());
-        if let Err(error) = synced {
-            this.poison(&error);
-        }
+        let mut log = this.log.lock();
+        let begun = (!this.has_ended()).then(|| log.writer.begin_writeback());
+        drop(log);
         this.hand_over();
+        match begun {
+            Some(Ok(begun)) => this.settle(&begun),
+            Some(Err(error)) => this.poison(&error),
+            None => {}
+        }
     }
 
     pub(super) fn poison(&self, error: &Error) {

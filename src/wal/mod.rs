@@ -22,11 +22,13 @@ mod replay;
 mod salvage;
 mod scan;
 mod segment;
+mod writeback;
 mod writer;
 
 pub(crate) use record::payload_crc;
 pub(crate) use replay::{Replayed, ReplayedRecord, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, SegmentPlan, Segments, is_ours};
+pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};
 
 /// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,

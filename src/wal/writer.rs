@@ -2,7 +2,8 @@
 //!
 //! Invariant: `synced <= end <= prewritten` or nothing is prewritten; every byte of the segment
 //! below `synced` is durable. After a write or sync failed nothing more is written: what the file
-//! then holds only reopening tells.
+//! then holds only reopening tells. A [`Writeback`] that was begun is of the newest segment: one that
+//! ends is synced, which settles it.
 //!
 //! Zeros are written ahead of the end and segments are recycled, because a sync then commits data
 //! only. A background job does it for the next segment as a whole, so commits wait for zeros only
@@ -30,6 +31,7 @@ use super::replay::seal_header;
 use super::segment::{
     self, FIRST_ZEROS_BYTES, OpenSegment, SealedSegment, SegmentId, SegmentPlan, Segments,
 };
+use super::writeback::Writeback;
 use crate::env::Disk;
 use crate::error::{Error, Limit, Result};
 use crate::reference::LogPlace;
@@ -43,6 +45,9 @@ const GIVE_UP_BYTES: u64 = 1 << 20;
 /// Each chunk of zeros that the writer writes is twice the one before, up to this: an idle log does not
 /// hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
+/// So many bytes that nobody asked to sync are synced nevertheless, in the background: else all of a
+/// segment is at once when it ends, and commits wait for that.
+const WRITEBACK_BYTES: u64 = 4 << 20;
 
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
 /// spares. Nor do they from being written together with others.
@@ -65,6 +70,8 @@ pub(crate) struct Writer {
     /// Where the next record goes.
     end: u64,
     synced: u64,
+    /// The last that was begun, unless what came of it is known.
+    writeback: Option<Arc<Writeback>>,
     last: Version,
     /// Size of the last chunk of zeros.
     zeros: usize,
@@ -96,6 +103,7 @@ impl Writer {
             active,
             end: start,
             synced: start,
+            writeback: None,
             last,
             zeros: FIRST_ZEROS_BYTES,
             group: Vec::new(),
@@ -143,7 +151,7 @@ impl Writer {
     ) -> Result<()> {
         self.check_usable()?;
         self.check_records(records.clone())?;
-        let outcome = self.append_checked(records, placed);
+        let outcome = self.note_settled().and_then(|()| self.append_checked(records, placed));
         self.group.clear();
         if self.group.capacity() > 4 * PIECE_BYTES {
             self.group = Vec::new();
@@ -178,6 +186,25 @@ impl Writer {
         }
         let outcome = self.rotate();
         self.remember_failure(outcome)
+    }
+
+    /// Whether so much is not synced that a background job should begin to.
+    pub(crate) fn wants_writeback(&self) -> bool {
+        self.writeback.is_none() && self.end - self.synced >= WRITEBACK_BYTES
+    }
+
+    /// Begins a sync of all records appended so far, to be [settled](Writeback::settle) while
+    /// others are appended.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn begin_writeback(&mut self) -> Result<Arc<Writeback>> {
+        self.check_usable()?;
+        let noted = self.note_settled();
+        self.remember_failure(noted)?;
+        let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
+        let begun = Arc::new(Writeback::new(file, path, self.end, self.writeback.take()));
+        Ok(Arc::clone(self.writeback.insert(begun)))
     }
 
     /// Ends the log in good order: the next opening finds nothing to trim, and the file is no
@@ -381,7 +408,24 @@ impl Writer {
         self.sync_active()
     }
 
+    /// Takes note of what came of a writeback, if that is known.
+    fn note_settled(&mut self) -> Result<()> {
+        if self.writeback.as_ref().is_some_and(|begun| begun.is_settled()) {
+            self.settle_writeback()?;
+        }
+        Ok(())
+    }
+
+    fn settle_writeback(&mut self) -> Result<()> {
+        if let Some(begun) = self.writeback.take() {
+            begun.settle()?;
+            self.synced = self.synced.max(begun.upto());
+        }
+        Ok(())
+    }
+
     fn sync_active(&mut self) -> Result<()> {
+        self.settle_writeback()?;
         if self.synced < self.end {
             self.active.file.sync().map_err(|e| Error::io("sync", &self.active.path, e))?;
             self.synced = self.end;

@@ -1,8 +1,9 @@
 //! R-E10, R-E22: what opening finds again, what it reports, and what it refuses to open.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 use tablestone::{Batch, Database, Durability, Error, Recovery};
 
 use crate::support::sim::{DIR, open, sim_options};
@@ -225,6 +226,41 @@ fn r_e10_an_interval_sync_bounds_what_a_crash_takes() {
     drop((t, db));
     let db = Database::open(DIR, options).unwrap();
     assert!(db.table("t").unwrap().exists("p", "r").unwrap());
+}
+
+/// What nobody asks to sync is synced all the same, so that a segment's end has little to sync.
+#[test]
+fn r_e10_much_that_is_not_synced_is_written_back() {
+    let env = SimEnv::new(23);
+    let options = sim_options(&env).durability(Durability::Os).memory_budget(256 << 20);
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..6u8 {
+        t.insert("p", [n], vec![n; 1 << 20]).wait().unwrap();
+    }
+    assert_eq!(db.stats().syncs, 0);
+    env.run_all();
+    assert_eq!(db.stats().syncs, 1);
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    let db = Database::open(DIR, options).unwrap();
+    assert!(all_rows(&db.table("t").unwrap()).len() >= 4);
+}
+
+#[test]
+fn r_e10_a_writeback_that_fails_ends_the_writing() {
+    let env = SimEnv::new(24);
+    let options = sim_options(&env).durability(Durability::Os).memory_budget(256 << 20);
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..6u8 {
+        t.insert("p", [n], vec![n; 1 << 20]).wait().unwrap();
+    }
+    env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
+    env.run_all();
+    assert!(matches!(t.insert("p", "more", "").wait(), Err(Error::Poisoned(_))));
+    assert!(db.stats().poisoned.is_some());
+    assert_eq!(all_rows(&t).len(), 6, "reads go on");
 }
 
 #[test]

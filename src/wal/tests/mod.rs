@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 mod segments;
+mod writeback;
 
 use super::*;
 use crate::env::{CrashStyle, Env, Fault, Operation, SimEnv};
@@ -552,6 +553,8 @@ struct Model {
 enum Step {
     Append(Vec<usize>),
     Sync,
+    Begin,
+    Settle,
     Prepare,
     Flush(usize),
 }
@@ -579,6 +582,7 @@ impl Model {
             self.first = SegmentId::FIRST;
         }
         let segments = writer.segments();
+        let mut begun = Vec::new();
         for step in steps {
             match step {
                 Step::Append(lens) => {
@@ -592,6 +596,16 @@ impl Model {
                     self.synced = self.appended.len();
                 }
                 Step::Prepare => segments.prepare()?,
+                Step::Begin => {
+                    let last = self.appended.last().map_or(0, |(version, _)| *version);
+                    begun.push((writer.begin_writeback()?, last));
+                }
+                Step::Settle => {
+                    let Some((writeback, last)) = begun.pop() else { continue };
+                    writeback.settle()?;
+                    let durable = self.appended.partition_point(|(version, _)| *version <= last);
+                    self.synced = self.synced.max(durable);
+                }
                 Step::Flush(count) => {
                     let count = count % (self.synced + 1);
                     let Some((version, _)) = self.appended[..count].last() else { continue };
@@ -631,7 +645,13 @@ fn script() -> Vec<Step> {
         Step::Sync,
         Step::Flush(4),
         append(&[2_500]),
+        Step::Begin,
+        append(&[900]),
+        Step::Settle,
+        append(&[10]),
+        Step::Begin,
         append(&[2_500]),
+        Step::Settle,
         Step::Sync,
     ]
 }
@@ -665,6 +685,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => prop::collection::vec(len, 1..4).prop_map(Step::Append),
         4 => Just(Step::Sync),
+        2 => Just(Step::Begin),
+        2 => Just(Step::Settle),
         1 => Just(Step::Prepare),
         2 => any::<usize>().prop_map(Step::Flush),
     ];

@@ -1,0 +1,58 @@
+//! [`Writeback`]: a sync of the newest segment, by whoever comes to it first, while records go on being
+//! appended.
+//!
+//! Invariant: no two syncs of a segment overlap. What the device refuses is told to one of them only,
+//! and the other would take for durable what is not; so everybody who syncs settles what was begun
+//! before.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::env::DiskFile;
+use crate::error::{Error, Result};
+
+/// A sync of all that a segment held when this was begun.
+#[derive(Debug)]
+pub(crate) struct Writeback {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    /// Every byte of the segment below this is durable once it is settled.
+    upto: u64,
+    /// One that was not settled yet when this was begun.
+    before: Option<Arc<Self>>,
+    /// What came of it, or why it failed.
+    outcome: OnceLock<Result<(), Arc<str>>>,
+}
+
+impl Writeback {
+    pub(super) fn new(
+        file: Arc<dyn DiskFile>,
+        path: PathBuf,
+        upto: u64,
+        before: Option<Arc<Self>>,
+    ) -> Self {
+        Self { file, path, upto, before, outcome: OnceLock::new() }
+    }
+
+    pub(super) fn upto(&self) -> u64 {
+        self.upto
+    }
+
+    /// Syncs, unless somebody did or does; then waits for that.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] with what the operating system refused, to each who asks.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let sync = || {
+            self.before.as_ref().map_or(Ok(()), |before| before.settle())?;
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
+        };
+        let outcome = self.outcome.get_or_init(|| sync().map_err(|error| error.chain()));
+        outcome.clone().map_err(Error::Poisoned)
+    }
+
+    /// Whether it is settled.
+    pub(super) fn is_settled(&self) -> bool {
+        self.outcome.get().is_some()
+    }
+}
