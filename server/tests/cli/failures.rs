@@ -128,6 +128,36 @@ fn a_table_that_is_not_there_is_told_with_those_that_are() {
     });
 }
 
+/// Linux: a process may be forbidden to write files beyond a length.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_export_that_fails_leaves_the_file_of_that_name_as_it_was() {
+    let shell = Shell::new();
+    let server = Server::start(&shell, "served");
+    let rows = |count: u32| {
+        let row = |n| {
+            // So that it takes some room compressed too.
+            let noise = u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{n:05}\",\"A\":\"{noise:016x}\"}}\n")
+        };
+        (0..count).map(row).collect::<String>()
+    };
+    shell.write("rows.jsonl", &rows(2_500));
+    shell.out(&["import", "rows.jsonl", "--table", "rows", "--url", &server.url]);
+    let export = ["export", "--table", "rows", "--url", &server.url, "-o"];
+    for file in ["old.jsonl", "old.jsonl.zst"] {
+        shell.write(file, "what was there");
+        let ran = finish(shell.limited(&[&export[..], &[file]].concat()), "");
+        assert!(ran.failure(1).contains("File too large"));
+        assert_eq!(shell.read(file), "what was there");
+        assert!(!shell.path(&format!("{file}.partial")).exists());
+    }
+    std::os::unix::fs::symlink("old.jsonl", shell.path("link.jsonl")).unwrap();
+    shell.out(&[&export[..], &["link.jsonl"]].concat());
+    assert_eq!(shell.read("old.jsonl"), rows(2_500));
+    shell.out(&[&export[..], &["/dev/null"]].concat());
+}
+
 #[test]
 fn a_wrong_command_line_is_exit_code_2() {
     let shell = Shell::new();

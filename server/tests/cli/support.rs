@@ -60,7 +60,18 @@ impl Shell {
 
     /// The binary with no more environment than a test gives it.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+        self.program(env!("CARGO_BIN_EXE_tablestone"), arguments)
+    }
+
+    /// The binary, where no file may become longer than 8 blocks of 512 or 1,024 bytes.
+    pub(crate) fn limited(&self, arguments: &[&str]) -> Command {
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+        let binary = env!("CARGO_BIN_EXE_tablestone");
+        self.program("/bin/sh", &[&["-c", script, binary], arguments].concat())
+    }
+
+    fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments).env_clear().current_dir(self.directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

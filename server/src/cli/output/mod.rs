@@ -1,21 +1,21 @@
-//! Where commands write, and in which forms.
+//! In which forms commands write, and [where](Output).
 //!
 //! Invariant: a reader of stdout that goes away is no failure: the error that says so is told apart
 //! from all others by [`is_closed`].
 
 mod csv;
 mod json;
+mod sink;
 mod table;
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 use tablestone::{DateTime, ValueRef, ValueType};
 
 pub(super) use self::csv::{CsvRows, Names, Types};
 pub(super) use self::json::JsonRows;
+pub(super) use self::sink::Output;
 pub(super) use self::table::{Align, TextTable};
 
 use super::CliError;
@@ -43,67 +43,6 @@ pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Says something on stderr, if anybody reads that.
 pub(super) fn note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// Stdout, or a file.
-pub(super) enum Output {
-    Stdout(BufWriter<StdoutLock<'static>>),
-    File(BufWriter<File>),
-    Compressed(zstd::Encoder<'static, File>),
-}
-
-impl Output {
-    pub(super) fn stdout() -> Self {
-        Self::Stdout(BufWriter::new(io::stdout().lock()))
-    }
-
-    /// A new file, compressed if its name ends with `.zst`.
-    pub(super) fn file(path: &Path) -> Result<Self, CliError> {
-        let wrong = |error| format!("cannot write {}: {error}", path.display());
-        let file = File::create(path).map_err(wrong)?;
-        Ok(match path.extension() {
-            Some(extension) if extension == "zst" => {
-                Self::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
-            }
-            _ => Self::File(BufWriter::new(file)),
-        })
-    }
-
-    /// Writes what is still in memory.
-    pub(super) fn finish(mut self) -> Result<(), CliError> {
-        self.flush()?;
-        if let Self::Compressed(encoder) = self {
-            encoder.finish()?;
-        }
-        Ok(())
-    }
-
-    fn inner(&mut self) -> &mut dyn Write {
-        match self {
-            Self::Stdout(stdout) => stdout,
-            Self::File(file) => file,
-            Self::Compressed(encoder) => encoder,
-        }
-    }
-
-    fn told_apart<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
-        outcome.map_err(|error| match (self, error.kind()) {
-            (Self::Stdout(_), ErrorKind::BrokenPipe) => io::Error::other(Closed),
-            _ => error,
-        })
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let outcome = self.inner().write(bytes);
-        self.told_apart(outcome)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let outcome = self.inner().flush();
-        self.told_apart(outcome)
-    }
 }
 
 /// The value of a key, the Timestamp or a property; `None` if it is absent.
