@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::answer::Answer;
 use super::call::Call;
 use super::waits::Waits;
-use super::write::{Done, Echo, Say, Write};
+use super::write::{Done, Echo, Likeness, Say, Write};
 use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
@@ -24,7 +24,7 @@ use crate::headers::{
     BodyFormat, Preference, Verb, host, if_match, names, request_format, response_format, text,
 };
 use crate::wire::batch::{
-    self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, SubRequest,
+    self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, Pieces, SubRequest,
 };
 use crate::wire::json::EntityDecoder;
 
@@ -43,7 +43,7 @@ static MEANT: [HeaderName; 5] =
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What the parts of an answer have besides their own headers.
-static COMMON: [(&str, &str); 3] = [
+const COMMON: [(&str, &str); 3] = [
     ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "no-cache"),
     ("DataServiceVersion", "3.0;"),
@@ -192,18 +192,50 @@ async fn commit(
     })?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let mut done = Done::new(call, &table, partition_key, version);
-    let mut writer = writer();
-    let before = writer.len();
+    let mut answers = Answers { writer: writer(), done: &mut done, known: None };
     for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
-        let mut part = Part { writer: &mut writer, content_id: request.content_id.as_deref() };
-        operation.write.answer(&mut done, operation.echo, &mut part).map_err(at(index))?;
+        let before = answers.writer.len();
+        answers.push(operation, request.content_id.as_deref()).map_err(at(index))?;
         if index == 0 {
             // The others are about as long, with some room for longer keys.
-            let part = writer.len() - before + ROOM;
-            writer.reserve(part.min(MOST_ROOM) * operations.len());
+            let part = answers.writer.len() - before + ROOM;
+            answers.writer.reserve(part.min(MOST_ROOM) * operations.len());
         }
     }
-    Ok(writer)
+    Ok(answers.writer)
+}
+
+/// The answers to the operations of a change set that was done.
+struct Answers<'a, 'd> {
+    writer: BatchWriter,
+    done: &'a mut Done<'d>,
+    /// An answer that others are like but for where the entity is, and its part.
+    known: Option<(Likeness, Pieces)>,
+}
+
+impl Answers<'_, '_> {
+    /// Adds the answer to an operation.
+    fn push(
+        &mut self,
+        Operation { write, echo }: &Operation<'_>,
+        content_id: Option<&str>,
+    ) -> Result<(), ServiceError> {
+        let Self { writer, done, known } = self;
+        let likeness = write.likeness(*echo).filter(|_| content_id.is_none());
+        if let Some((of_known, pieces)) = known
+            && likeness == Some(*of_known)
+            && let Some(location) = done.location(write)
+        {
+            writer.repeat(pieces, location);
+            return Ok(());
+        }
+        let start = writer.len();
+        write.answer(done, *echo, &mut Part { writer, content_id })?;
+        if let (Some(likeness), Some(location)) = (likeness, done.location(write)) {
+            *known = Some((likeness, writer.pieces(start, location)));
+        }
+        Ok(())
+    }
 }
 
 /// Says an answer as a part of the batch's.
@@ -214,7 +246,10 @@ struct Part<'a> {
 
 impl Say for Part<'_> {
     fn status(&mut self, status: StatusCode) {
-        self.writer.begin(status, self.content_id, &COMMON);
+        self.writer.begin(status, self.content_id);
+        for (name, value) in COMMON {
+            self.writer.header(name, value);
+        }
     }
 
     fn header(&mut self, name: &HeaderName, value: &str) {

@@ -157,6 +157,16 @@ impl<'r> Write<'r> {
         waits.committed(commit).await.map_err(|error| failure::of(&error))
     }
 
+    /// Which other writes done with it have the same answer but for where the entity is.
+    pub(super) fn likeness(&self, echo: Echo) -> Option<Likeness> {
+        match (self.kind, self.precondition, echo.format) {
+            (Kind::Delete, ..) => Some(Likeness::Deleted),
+            (_, Precondition::Absent, None) => Some(Likeness::Inserted(echo.preference)),
+            (_, Precondition::Absent, Some(_)) => None,
+            _ => Some(Likeness::Written),
+        }
+    }
+
     /// Says what came of it when it was done; `echo` is how an insert is to be answered.
     pub(super) fn answer(
         &self,
@@ -181,7 +191,7 @@ impl<'r> Write<'r> {
                 answer.header(&header::CONTENT_TYPE, content_type(format, Shape::Single));
             }
         }
-        let (location, etag) = done.location_and_etag(&self.row_key);
+        let (location, etag) = done.location_and_etag(self);
         if let (None, Some(location)) = (echo.format, location) {
             answer.header(&names::DATA_SERVICE_ID, location);
         }
@@ -251,12 +261,17 @@ impl<'a> Done<'a> {
         Self { table, account, base, version, etag, location, beginning }
     }
 
-    /// Where an entity is, if a header can say it, and its ETag.
-    fn location_and_etag(&mut self, row_key: &str) -> (Option<&str>, &str) {
-        if let Some(location) = &mut self.location {
-            location.truncate(self.beginning);
-            push_row_address(location, row_key);
-        }
+    /// Where the entity of a write is, if a header can say it.
+    pub(super) fn location(&mut self, write: &Write<'_>) -> Option<&str> {
+        let location = self.location.as_mut()?;
+        location.truncate(self.beginning);
+        push_row_address(location, &write.row_key);
+        Some(location)
+    }
+
+    /// That, and its ETag.
+    fn location_and_etag(&mut self, write: &Write<'_>) -> (Option<&str>, &str) {
+        self.location(write);
         (self.location.as_deref(), &self.etag)
     }
 
@@ -276,6 +291,14 @@ impl<'a> Done<'a> {
         printed.map_err(|error| ErrorCode::InternalError.because(error))?;
         Ok(body)
     }
+}
+
+/// Writes whose answers have no body, by what their headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    Inserted(Preference),
+    Written,
+    Deleted,
 }
 
 /// How an insert is to be answered.

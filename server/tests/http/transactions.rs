@@ -1,6 +1,8 @@
 //! Entity group transactions as no SDK sends them, and what all of them rely on (protocol 8,
 //! R-S07).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
@@ -95,6 +97,44 @@ async fn rows(client: &mut Signing) -> Vec<String> {
     let page = client.get("/people()?$select=RowKey").await.json();
     let rows = page["value"].as_array().expect("rows");
     rows.iter().map(|row| row["RowKey"].as_str().expect("a key").to_owned()).collect()
+}
+
+/// R-S07: operations that differ in their keys alone, and some between them, are answered each as it
+/// would be alone.
+#[tokio::test]
+async fn r_s07_answers_are_those_of_operations_alone() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    assert_eq!(client.post("/Tables", r#"{"TableName":"others"}"#).await.status, 201);
+    let identified = insert("4").replacen("\r\n\r\n", "\r\nContent-ID: 4\r\n\r\n", 1);
+    let operations = [
+        insert("1"),
+        insert("it's \u{e9}% 2"),
+        insert(""),
+        write("PUT", "5", &[], r#"{"A":1}"#),
+        write("PUT", "6", &[], r#"{"A":1}"#),
+        insert("3"),
+        identified,
+        insert("7").replace("Prefer: return-no-content\r\n", ""),
+        insert("8"),
+        insert("9"),
+        write("MERGE", "10", &[], r#"{"A":1}"#),
+    ];
+    let together = parts(&post(&mut client, &change_set(&operations)).await);
+    assert_eq!(together.len(), operations.len());
+    for (operation, found) in operations.iter().zip(&together) {
+        let elsewhere = change_set(&[operation.replace("/people", "/others")]);
+        let alone = &parts(&post(&mut client, &elsewhere).await)[0];
+        assert_eq!(found.status, alone.status, "{operation}");
+        let headers = |answer: &Answer| -> BTreeMap<String, String> {
+            let headers = answer.headers.iter().filter(|(name, _)| *name != "ETag");
+            headers
+                .map(|(name, value)| (name.clone(), value.replace("/others", "/people")))
+                .collect()
+        };
+        assert_eq!(headers(found), headers(alone), "{operation}");
+        assert_eq!(found.header("ETag"), together[0].header("ETag"));
+    }
 }
 
 /// R-S07: all kinds of operations, in order, at one version; identifiers come back.

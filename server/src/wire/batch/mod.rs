@@ -12,4 +12,5 @@ mod tests;
 
 pub use error::{BatchError, BatchErrorKind};
 pub use parse::{Batch, Headers, SubRequest, parse};
+pub(crate) use print::Pieces;
 pub use print::{BatchPart, BatchWriter};

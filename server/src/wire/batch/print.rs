@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use http::StatusCode;
+use memchr::memmem;
 
 /// One answer within a batch.
 #[derive(Clone, Copy, Debug)]
@@ -46,20 +47,14 @@ pub struct BatchWriter {
     batch_boundary: String,
     /// None for a query, whose part stands in the batch itself.
     change_set_boundary: Option<String>,
-    /// How the part before began, unless it had a Content-ID.
-    beginning: Option<Beginning>,
 }
 
-/// A part up to its own headers: where it stands, and what it says.
+/// Where what stands around a text is that is in a part, maybe several times, or not at all.
 #[derive(Debug)]
-struct Beginning {
-    at: Range<usize>,
-    status: StatusCode,
-    common: Headers,
+pub(crate) struct Pieces {
+    before_text: Vec<Range<usize>>,
+    last: Range<usize>,
 }
-
-/// Headers that never change.
-type Headers = &'static [(&'static str, &'static str)];
 
 impl BatchWriter {
     /// The answer to a change set; the identifiers make the boundaries unique.
@@ -72,14 +67,14 @@ impl BatchWriter {
              Content-Type: multipart/mixed; boundary={change_set_boundary}\r\n\r\n"
         );
         let change_set_boundary = Some(change_set_boundary);
-        Self { out: out.into_bytes(), batch_boundary, change_set_boundary, beginning: None }
+        Self { out: out.into_bytes(), batch_boundary, change_set_boundary }
     }
 
     /// The answer to a single query.
     #[must_use]
     pub fn query(batch_id: impl Display) -> Self {
         let batch_boundary = format!("batchresponse_{batch_id}");
-        Self { out: Vec::new(), batch_boundary, change_set_boundary: None, beginning: None }
+        Self { out: Vec::new(), batch_boundary, change_set_boundary: None }
     }
 
     /// The Content-Type of the whole.
@@ -90,29 +85,15 @@ impl BatchWriter {
 
     /// Adds a part.
     pub fn part(&mut self, part: &BatchPart<'_>) {
-        self.begin(part.status, part.content_id, &[]);
+        self.begin(part.status, part.content_id);
         for (name, value) in part.headers {
             self.header(name, value);
         }
         self.end(part.body);
     }
 
-    /// Begins a part with these headers, whose own and [`end`](Self::end) follow. The beginning of the
-    /// part before is copied, if it is the same.
-    pub(crate) fn begin(&mut self, status: StatusCode, content_id: Option<&str>, common: Headers) {
-        let known = self.beginning.take().filter(|known| {
-            known.status == status && std::ptr::eq(known.common, common) && content_id.is_none()
-        });
-        let start = self.out.len();
-        match known {
-            Some(known) => self.out.extend_from_within(known.at),
-            None => self.push_beginning(status, content_id, common),
-        }
-        let at = start..self.out.len();
-        self.beginning = content_id.is_none().then_some(Beginning { at, status, common });
-    }
-
-    fn push_beginning(&mut self, status: StatusCode, content_id: Option<&str>, common: Headers) {
+    /// Begins a part, whose headers and [`end`](Self::end) follow.
+    pub(crate) fn begin(&mut self, status: StatusCode, content_id: Option<&str>) {
         let boundary = self.change_set_boundary.as_ref().unwrap_or(&self.batch_boundary);
         let out = &mut self.out;
         put(out, &["--", boundary, "\r\nContent-Type: application/http\r\n"]);
@@ -121,9 +102,6 @@ impl BatchWriter {
         put(out, &[status.as_str(), " ", reason, "\r\n"]);
         if let Some(id) = content_id {
             self.header("Content-ID", id);
-        }
-        for (name, value) in common {
-            self.header(name, value);
         }
     }
 
@@ -137,6 +115,26 @@ impl BatchWriter {
         self.out.extend_from_slice(b"\r\n");
         self.out.extend_from_slice(body);
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// What was printed from there on, around this text, which is not empty.
+    pub(crate) fn pieces(&self, start: usize, text: &str) -> Pieces {
+        let printed = self.out.get(start..).unwrap_or_default();
+        let (mut before_text, mut from) = (Vec::new(), start);
+        for found in memmem::find_iter(printed, text) {
+            before_text.push(from..start + found);
+            from = start + found + text.len();
+        }
+        Pieces { before_text, last: from..self.out.len() }
+    }
+
+    /// Prints these pieces again, around another text.
+    pub(crate) fn repeat(&mut self, pieces: &Pieces, text: &str) {
+        for piece in &pieces.before_text {
+            self.out.extend_from_within(piece.clone());
+            self.out.extend_from_slice(text.as_bytes());
+        }
+        self.out.extend_from_within(pieces.last.clone());
     }
 
     /// Makes room for as many bytes more.

@@ -216,38 +216,27 @@ fn the_answer() {
     assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
 }
 
-/// Whichever parts follow each other, each begins as it would alone.
+/// A part that is printed again around another text, which was there twice, once or not at all.
 #[test]
-fn beginnings_that_come_again() {
-    static COMMON: [(&str, &str); 1] = [("X", "1")];
-    static OTHER: [(&str, &str); 1] = [("X", "2")];
-    let (ok, created) = (StatusCode::NO_CONTENT, StatusCode::CREATED);
-    let parts: [(StatusCode, Option<&str>, &'static [(&str, &str)]); 9] = [
-        (ok, None, &COMMON),
-        (ok, None, &COMMON),
-        (created, None, &COMMON),
-        (created, None, &OTHER),
-        (created, Some("7"), &OTHER),
-        (created, None, &OTHER),
-        (created, None, &OTHER),
-        (created, Some("7"), &OTHER),
-        (created, Some("8"), &OTHER),
-    ];
-    let empty = BatchWriter::change_set("b", "c");
-    let (head, whole) = (empty.len(), empty.finish().len());
-    let mut all = BatchWriter::change_set("b", "c");
-    let mut each_alone = Vec::new();
-    for (status, content_id, common) in parts {
-        let mut alone = BatchWriter::change_set("b", "c");
-        for writer in [&mut all, &mut alone] {
-            writer.begin(status, content_id, common);
-            writer.end(b"");
+fn parts_that_come_again() {
+    let status = StatusCode::NO_CONTENT;
+    for names in [&["A", "B"][..], &["A"], &[]] {
+        let print = |writer: &mut BatchWriter, text: &str| {
+            let headers: Vec<_> = names.iter().map(|name| (*name, text)).collect();
+            writer.part(&BatchPart { status, content_id: None, headers: &headers, body: b"" });
+        };
+        let (mut again, mut anew) =
+            (BatchWriter::change_set("b", "c"), BatchWriter::change_set("b", "c"));
+        let start = again.len();
+        print(&mut again, "http://h/first");
+        let pieces = again.pieces(start, "http://h/first");
+        again.repeat(&pieces, "http://h/second");
+        again.repeat(&pieces, "");
+        for text in ["http://h/first", "http://h/second", ""] {
+            print(&mut anew, text);
         }
-        let alone = alone.finish();
-        each_alone.extend_from_slice(&alone[head..alone.len() - (whole - head)]);
+        assert_eq!(again.finish(), anew.finish());
     }
-    let all = all.finish();
-    assert_eq!(&all[head..all.len() - (whole - head)], each_alone);
 }
 
 /// Fragments of batches, so that chance meets the grammar.
