@@ -244,27 +244,38 @@ struct FormatField {
     format_at: usize,
     covered: &'static [(usize, usize)],
     crc_at: usize,
+    /// The newest format that is read.
+    newest: u32,
 }
 
 const FORMAT_FIELDS: [FormatField; 4] = [
-    FormatField { file: |name| name == "CURRENT", format_at: 8, covered: &[(0, 20)], crc_at: 20 },
+    FormatField {
+        file: |name| name == "CURRENT",
+        format_at: 8,
+        covered: &[(0, 20)],
+        crc_at: 20,
+        newest: 1,
+    },
     FormatField {
         file: |name| name.starts_with("MANIFEST-"),
         format_at: 8,
         covered: &[(0, 20)],
         crc_at: 20,
+        newest: 1,
     },
     FormatField {
         file: |name| name.ends_with(".log"),
         format_at: 12,
         covered: &[(12, 64)],
         crc_at: 8,
+        newest: 1,
     },
     FormatField {
         file: |name| name.ends_with(".sst"),
         format_at: 24,
         covered: &[(24, 28), (32, 40)],
         crc_at: 28,
+        newest: 2,
     },
 ];
 
@@ -294,8 +305,8 @@ fn a_later_format_of_any_file_is_told_from_damage_and_left_alone() {
         stated[field.crc_at..field.crc_at + 4].copy_from_slice(&crc);
         env.write_file(&path, &bytes);
         match open(&env) {
-            Err(Error::UnsupportedFormat { file, found: 9, supported: 1 }) => {
-                assert_eq!(*file, *path);
+            Err(Error::UnsupportedFormat { file, found: 9, supported }) => {
+                assert_eq!((&*file, supported), (&*path, field.newest));
             }
             other => panic!("{name}: {other:?}"),
         }
