@@ -27,7 +27,7 @@ pub(super) fn load(
             break;
         }
     }
-    wait(table.finish()).map_err(nothing_loaded)?.map_err(nothing_loaded)?;
+    wait(table.finish()).map_err(nothing_loaded)?.map_err(|error| broken(error, entities))?;
     sync(local, entities)?;
     match fault {
         Some(reason) => Err(Stopped { reason, count: Count { written: entities, unknown: 0 } }),
@@ -35,7 +35,7 @@ pub(super) fn load(
     }
 }
 
-/// A table that cannot be loaded is not there.
+/// The load broke off before its end, so there is no table.
 fn nothing_loaded(error: impl Into<CliError>) -> Stopped {
     Stopped { reason: error.into(), count: Count::default() }
 }
