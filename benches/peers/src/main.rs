@@ -17,6 +17,8 @@ mod timeline;
 mod work;
 mod workload;
 
+use std::io::{self, ErrorKind, Write};
+
 use anyhow::Result;
 use clap::Parser;
 
@@ -29,20 +31,25 @@ fn main() -> Result<()> {
     if let Some(json) = &options.child {
         return child::run(json);
     }
-    if options.list {
-        PEERS.iter().for_each(|peer| println!("engine  {}", peer.name));
-        WORKS.iter().for_each(|work| println!("work    {:24} {}", work.name, work.about));
-        return Ok(());
+    let text = if options.list {
+        list()
+    } else if let Some(plots) = &options.grow {
+        growth::measure(&options, plots)?
+    } else if let Some(plots) = &options.tail {
+        tail::measure(&options, plots)?
+    } else {
+        report::markdown(&options, &session::compare(&options)?)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    if let Some(plots) = &options.grow {
-        print!("{}", growth::measure(&options, plots)?);
-        return Ok(());
-    }
-    if let Some(plots) = &options.tail {
-        print!("{}", tail::measure(&options, plots)?);
-        return Ok(());
-    }
-    let session = session::compare(&options)?;
-    print!("{}", report::markdown(&options, &session));
-    Ok(())
+}
+
+/// The engines and works there are, a line each.
+fn list() -> String {
+    let engines = PEERS.iter().map(|peer| format!("engine  {}\n", peer.name));
+    let works = WORKS.iter().map(|work| format!("work    {:24} {}\n", work.name, work.about));
+    engines.chain(works).collect()
 }
