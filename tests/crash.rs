@@ -176,36 +176,12 @@ fn r_e10_power_loss_at_every_operation_with_values_in_the_log() {
 
 #[test]
 fn r_e10_power_loss_during_recovery_with_values_in_the_log() {
-    let steps = large_script();
-    let total = count_operations(&steps, separated);
-    for (style, after) in CRASH_STYLES.into_iter().zip([total / 3, total / 2, total - total / 5]) {
-        for during in 0..60 {
-            let env = SimEnv::new(during);
-            let mut script = Script::new(&env, separated(&env));
-            env.crash_after(after);
-            script.run(&steps);
-            env.crash(style);
-            env.crash_after(during);
-            script.run(&[]);
-            env.crash(style);
-            script.check(&format!("{style:?} after {after}, then {during} operations"));
-        }
-    }
+    crash_in_recovery(&large_script(), separated, 60);
 }
 
 #[test]
 fn r_e08_power_loss_without_sync_leaves_a_prefix_with_values_in_the_log() {
-    let steps: Vec<_> =
-        large_script().into_iter().filter(|step| !matches!(step, Step::Wait)).collect();
-    let total = count_operations(&steps, separated_lazily);
-    for after in (0..total).step_by(2) {
-        let env = SimEnv::new(after);
-        let mut script = Script::new(&env, separated_lazily(&env));
-        env.crash_after(after);
-        script.run(&steps);
-        env.crash(CrashStyle::Torn);
-        script.check(&format!("torn after {after} operations, without sync"));
-    }
+    crash_without_sync(large_script(), separated_lazily);
 }
 
 #[test]
@@ -226,12 +202,15 @@ fn r_e10_power_loss_at_every_operation_that_tears_writes() {
 /// Without sync nothing is promised until a close, but what is left is still a state that was.
 #[test]
 fn r_e08_power_loss_without_sync_leaves_a_prefix() {
-    let lazy = |env: &SimEnv| sim_options(env).durability(Durability::Os);
-    let steps: Vec<_> = script().into_iter().filter(|step| !matches!(step, Step::Wait)).collect();
-    let total = count_operations(&steps, lazy);
+    crash_without_sync(script(), |env| sim_options(env).durability(Durability::Os));
+}
+
+fn crash_without_sync(steps: Vec<Step>, options: fn(&SimEnv) -> Options) {
+    let steps: Vec<_> = steps.into_iter().filter(|step| !matches!(step, Step::Wait)).collect();
+    let total = count_operations(&steps, options);
     for after in (0..total).step_by(2) {
         let env = SimEnv::new(after);
-        let mut script = Script::new(&env, lazy(&env));
+        let mut script = Script::new(&env, options(&env));
         env.crash_after(after);
         script.run(&steps);
         env.crash(CrashStyle::Torn);
@@ -242,14 +221,18 @@ fn r_e08_power_loss_without_sync_leaves_a_prefix() {
 /// Power goes again while the database recovers, at every operation of the recovery.
 #[test]
 fn r_e10_power_loss_during_recovery() {
-    let steps = script();
-    let total = count_operations(&steps, sim_options);
+    crash_in_recovery(&script(), sim_options, 100);
+}
+
+/// The second time after each of so many operations.
+fn crash_in_recovery(steps: &[Step], options: fn(&SimEnv) -> Options, operations: u64) {
+    let total = count_operations(steps, options);
     for (style, after) in CRASH_STYLES.into_iter().zip([total / 3, total / 2, total - total / 5]) {
-        for during in 0..100 {
+        for during in 0..operations {
             let env = SimEnv::new(during);
-            let mut script = Script::new(&env, sim_options(&env));
+            let mut script = Script::new(&env, options(&env));
             env.crash_after(after);
-            script.run(&steps);
+            script.run(steps);
             env.crash(style);
             env.crash_after(during);
             script.run(&[]);

@@ -35,12 +35,20 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// The operations of a load are entities: its rate is what matters, until settled.
 fn load_until_settled(stage: &Stage, order: impl Iterator<Item = u64>) -> Result<Measured> {
     let engine = stage.open()?;
+    measure_load(stage, engine, |engine, worker| load(stage, &**engine, order, worker))
+}
+
+/// The operations of a load are entities: its rate is what matters, until settled.
+fn measure_load(
+    stage: &Stage,
+    mut engine: Box<dyn Engine>,
+    load: impl FnOnce(&mut Box<dyn Engine>, &mut Worker<'_>) -> Result<()>,
+) -> Result<Measured> {
     let mut worker = Worker::new(stage, 0);
     let meter = Meter::start()?;
-    load(stage, &*engine, order, &mut worker)?;
+    load(&mut engine, &mut worker)?;
     engine.settle()?;
     let elapsed = meter.elapsed();
     let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
@@ -56,18 +64,12 @@ pub(super) fn load_sequential(stage: &Stage) -> Result<Measured> {
 /// One call of the engine, which has all entities in memory.
 pub(super) fn load_sorted(stage: &Stage) -> Result<Measured> {
     let rows: Vec<Row> = (0..stage.data.entities()).map(|n| stage.data.row(n)).collect();
-    let mut engine = stage.open()?;
-    let mut worker = Worker::new(stage, 0);
-    let meter = Meter::start()?;
-    worker.entities = rows.len() as u64;
-    worker.logical_bytes = rows.iter().map(|row| row.len() as u64).sum();
-    worker.clock(|_| engine.load_sorted(&rows))?;
-    engine.settle()?;
-    let elapsed = meter.elapsed();
-    let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
-    measured.operations = measured.entities;
-    measured.extras.clear();
-    Ok(measured)
+    measure_load(stage, stage.open()?, |engine, worker| {
+        worker.entities = rows.len() as u64;
+        worker.logical_bytes = rows.iter().map(|row| row.len() as u64).sum();
+        worker.clock(|_| engine.load_sorted(&rows))?;
+        Ok(())
+    })
 }
 
 pub(super) fn load_random(stage: &Stage) -> Result<Measured> {
