@@ -8,8 +8,8 @@ fn what_is_appended_meanwhile_is_not_taken_for_durable() {
     let mut writer = create(&env);
     append(&mut writer, &records(1, &[10, 20])).unwrap();
     let begun = writer.begin_writeback().unwrap();
-    begun.settle().unwrap();
     append(&mut writer, &records(5, &[30])).unwrap();
+    begun.settle().unwrap();
     let third = env.read_file(&segment(1)).unwrap().windows(8).position(|b| b == [5; 8]);
     append(&mut writer, &records(6, &[40])).unwrap();
     env.flip(&segment(1), third.unwrap() as u64).unwrap();
