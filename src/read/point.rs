@@ -40,8 +40,8 @@ pub(super) fn resolved<R>(
 }
 
 /// Shows the newest entry of the key at or before `at` to `visit`, deletions included, and references
-/// as they are. A range
-/// tombstone over the key is such an entry too, whether it found anything to delete or not.
+/// as they are. A range tombstone over the key is such an entry too, whether it found anything to
+/// delete or not.
 pub(crate) fn get_raw<R>(
     view: &View,
     lookup: &Lookup<'_>,
