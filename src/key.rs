@@ -24,6 +24,8 @@ impl TableId {
     pub(crate) const CATALOG: Self = Self(0);
     /// The first id given to a user's table.
     pub(crate) const FIRST: Self = Self(1);
+    /// Above every id that is given out.
+    pub(crate) const LAST: Self = Self(u64::MAX);
 
     pub(crate) const fn new(id: u64) -> Self {
         Self(id)
@@ -170,6 +172,15 @@ pub(crate) fn table_len(key: &[u8]) -> usize {
     }
 }
 
+/// The table of an encoded key, or one of its neighbours if the key is cut short.
+pub(crate) fn table_of(key: &[u8]) -> TableId {
+    let id = match key.get(..table_len(key)).unwrap_or(key) {
+        [short] => u64::from(*short),
+        long => long.iter().skip(1).fold(0, |id, byte| id << 8 | u64::from(*byte)),
+    };
+    TableId(id)
+}
+
 /// Appends a component without its escapes: what the caller gave to [`push_component`].
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     let mut rest = escaped;
@@ -271,6 +282,7 @@ mod tests {
             prop_assert_eq!(ka.cmp(&kb), a.cmp(&b));
             prop_assert!(ka == kb || !ka.starts_with(&kb));
             prop_assert_eq!(&ka[..partition_len(&ka)], &encode_partition(TableId(a.0), &a.1)[..]);
+            prop_assert_eq!(table_of(&ka), TableId(a.0));
         }
 
         #[test]

@@ -318,7 +318,8 @@ fn r_e22_salvage_returns_what_is_whole_and_reports_the_rest() {
                 }
             };
             let reported = !db.recovery_report().lost.is_empty();
-            let found = match db.table("t") {
+            let renamed = db.recovery_report().renamed_tables.first();
+            let found = match db.table(renamed.map_or("t", String::as_str)) {
                 Ok(table) => {
                     let mut found = 0;
                     for (pk, rk) in rows.keys() {

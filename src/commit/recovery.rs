@@ -48,6 +48,9 @@ pub struct RecoveryReport {
     pub torn_tail: Option<TornTail>,
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
     pub lost: Vec<Corruption>,
+    /// With [`Recovery::Salvage`](crate::Recovery::Salvage): tables whose names were lost, under the
+    /// names that they were given instead, `recovered-` and a number.
+    pub renamed_tables: Vec<String>,
 }
 
 /// A torn tail: bytes of writes that were under way, and not acknowledged, when the machine
@@ -179,6 +182,7 @@ fn report(replayed: &wal::Replayed, lost: Vec<Corruption>) -> RecoveryReport {
             bytes: torn.bytes,
         }),
         lost,
+        renamed_tables: Vec::new(),
     };
     report.lost.extend(replayed.lost.iter().cloned());
     tracing::info!(

@@ -33,7 +33,7 @@ pub(crate) use request::{ScanRequest, scan};
 
 use crate::entry::Cursor;
 use crate::error::Result;
-use crate::key::TableId;
+use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::merge::Merge;
 use sources::sources;
@@ -41,7 +41,18 @@ use sources::sources;
 /// Whether nothing at all is stored in a table: no entry of whatever version, no deletion.
 pub(crate) fn is_blank(view: &View, table: TableId) -> Result<bool> {
     let Some(span) = ScanRange::all().span(table) else { return Ok(true) };
-    let mut merge = Merge::new(sources(view, &span)?, span.shared());
+    Ok(first_table(view, &span)?.is_none())
+}
+
+/// The first table from an id on in which anything at all is stored.
+pub(crate) fn next_table(view: &View, from: TableId) -> Result<Option<TableId>> {
+    let (low, high) = (key::encode_table(from), key::encode_table(TableId::LAST));
+    first_table(view, &Span { low, high, partition: None, rows: None })
+}
+
+/// The table of the first key of a span, deleted or not.
+fn first_table(view: &View, span: &Span) -> Result<Option<TableId>> {
+    let mut merge = Merge::new(sources(view, span)?, span.shared());
     merge.seek(&span.low)?;
-    Ok(!merge.valid() || *merge.key() >= *span.high)
+    Ok((merge.valid() && *merge.key() < *span.high).then(|| key::table_of(merge.key())))
 }

@@ -196,6 +196,42 @@ impl Catalog {
         Applied::done(version, version)
     }
 
+    /// Gives out no id up to this one any more.
+    pub(super) fn skip_ids(pipeline: &Pipeline, upto: TableId) -> Result<Version> {
+        let [names, _] = &partitions();
+        let _latch = pipeline.latches().lock(key::hash(names));
+        let next = lookup(pipeline, NEXT_ID)?;
+        if next.id.is_some_and(|next| upto < next) {
+            return Ok(next.version);
+        }
+        let mut payload = Payload::default();
+        payload.rows(names, 1);
+        payload.put(NEXT_ID, &encode_id(upto.next()));
+        Ok(pipeline.submit(&Prepared::new(payload)))
+    }
+
+    /// Gives a table that has lost its name the first free one of `recovered-ID`, `recovered-ID-2` …
+    pub(super) fn name_stray(pipeline: &Pipeline, id: TableId) -> Result<(String, Version)> {
+        let [names, _] = &partitions();
+        let _latch = pipeline.latches().lock(key::hash(names));
+        let mut name = format!("recovered-{id}");
+        for further in 2_u64.. {
+            if lookup(pipeline, name.as_bytes())?.id.is_none() {
+                break;
+            }
+            name = format!("recovered-{id}-{further}");
+        }
+        let mut payload = Payload::default();
+        payload.rows(names, 1);
+        payload.put(name.as_bytes(), &encode_id(id));
+        Ok((name, pipeline.submit(&Prepared::new(payload))))
+    }
+
+    /// The id in the value of a name.
+    pub(super) fn id_of(value: &[u8]) -> TableId {
+        decode_id(value)
+    }
+
     /// The incarnation that a name stands for, once that is durable.
     pub(super) fn open(&self, pipeline: &Pipeline, name: &str) -> Result<Arc<Incarnation>> {
         // The registry's lock keeps a drop from marking handles between look-up and entry. A drop

@@ -8,13 +8,14 @@ use super::catalog::{Catalog, TableList};
 use super::load::{self, TableLoader};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
+use super::strays;
 use super::table::Table;
 use super::task::Task;
 use super::view::list_names;
 use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
 use crate::env::{Jobs, LockGuard};
 use crate::error::{Error, Limit, Result};
-use crate::options::Options;
+use crate::options::{Options, Recovery};
 use crate::version::Version;
 
 /// Longest table name in bytes.
@@ -44,6 +45,7 @@ const REPLAY_AT_MOST: usize = 4 << 20;
 #[derive(Clone)]
 pub struct Database {
     inner: Arc<Inner>,
+    report: Arc<RecoveryReport>,
 }
 
 pub(super) struct Inner {
@@ -51,7 +53,6 @@ pub(super) struct Inner {
     pipeline: Arc<Pipeline>,
     catalog: Arc<Catalog>,
     jobs: Arc<dyn Jobs>,
-    report: RecoveryReport,
     /// Dropped last: the directory stays locked until everything is closed.
     _lock: Box<dyn LockGuard>,
 }
@@ -72,12 +73,14 @@ impl Database {
             pipeline: opened.pipeline,
             catalog: Arc::default(),
             jobs: opened.jobs,
-            report: opened.report,
             _lock: opened.lock,
         };
-        let inner = Arc::new(inner);
+        let (inner, mut report) = (Arc::new(inner), opened.report);
         load::abandon_unfinished(&inner)?;
-        Ok(Self { inner })
+        if inner.pipeline.options().recovery == Recovery::Salvage {
+            report.renamed_tables = strays::name_strays(&inner)?;
+        }
+        Ok(Self { inner, report: Arc::new(report) })
     }
 
     /// The directory.
@@ -89,7 +92,7 @@ impl Database {
     /// What opening found and did.
     #[must_use]
     pub fn recovery_report(&self) -> &RecoveryReport {
-        &self.inner.report
+        &self.report
     }
 
     /// Creates a table. Of two concurrent creations of a name one wins (R-E17).

@@ -14,6 +14,7 @@ mod page;
 mod query;
 mod snapshot;
 mod stats;
+mod strays;
 #[expect(clippy::module_inception, reason = "the file of the type that the room is named after")]
 mod table;
 mod task;

@@ -209,9 +209,14 @@ pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bound
 
 /// The catalog, which is a table as any other.
 pub(super) fn catalog(inner: &Arc<Inner>) -> TableView {
+    by_id(inner, TableId::CATALOG, "the catalog")
+}
+
+/// A table by its id alone.
+pub(super) fn by_id(inner: &Arc<Inner>, id: TableId, name: &str) -> TableView {
     TableView {
         inner: Arc::clone(inner),
-        incarnation: Incarnation::new(TableId::CATALOG, "the catalog", Version::ZERO),
+        incarnation: Incarnation::new(id, name, Version::ZERO),
         snapshot: None,
     }
 }
