@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::limit;
+use crate::meter::evict;
 use crate::scale::Scale;
 use crate::work::{Measured, Stage, recover};
 
@@ -40,6 +42,8 @@ pub struct Assignment {
     pub seed: u64,
     /// Whether the answer says how it went over time.
     pub timeline: bool,
+    /// The control group that limits the memory of what is measured.
+    pub memory_group: Option<PathBuf>,
 }
 
 impl Assignment {
@@ -61,6 +65,11 @@ pub fn run(json: &str) -> Result<()> {
         Role::Prepare => stage.prepare(),
         Role::WriteAndWait => recover::write_and_wait(&stage),
         Role::Measure => {
+            if let Some(group) = &stage.plan.memory_group {
+                // What is in memory already is not this process's, and would not count.
+                evict(&stage.plan.dir)?;
+                limit::join(group)?;
+            }
             println!("{}", serde_json::to_string(&(stage.work.run)(&stage)?)?);
             Ok(())
         }

@@ -6,6 +6,7 @@ mod child;
 mod engine;
 mod floor;
 mod growth;
+mod limit;
 mod meter;
 mod options;
 mod plot;

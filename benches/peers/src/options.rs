@@ -33,6 +33,10 @@ pub struct Options {
     /// MiB for caches and write buffers of an engine.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub budget: usize,
+    /// Memory that each measured process has in all, page cache included, begun with nothing of its
+    /// files there. Needs root, or a control group that was delegated.
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
     /// What all keys, values and choices follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -35,11 +35,12 @@ pub fn markdown(options: &Options, session: &Session) -> String {
 
 fn head(text: &mut String, options: &Options, session: &Session) {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory = options.memory.map_or_else(String::new, |mib| format!(" in {mib} MiB of memory"));
     line(text, "# tablestone beside its peers\n");
     line(
         text,
         &format!(
-            "{} entities, {} rounds, {} s a timed work, {} MiB for each engine, seed {}, {cores} cores.\n",
+            "{} entities, {} rounds, {} s a timed work, {} MiB for each engine{memory}, seed {}, {cores} cores.\n",
             options.entities(),
             options.rounds(),
             options.seconds(),

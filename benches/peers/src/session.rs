@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::child::{self, Assignment, Role};
 use crate::engine::Peer;
 use crate::floor::{self, Floor};
+use crate::limit::MemoryLimit;
 use crate::options::Options;
 use crate::scale::Scale;
 use crate::work::{Measured, Start, Work};
@@ -44,6 +45,7 @@ pub struct Bench<'a> {
     home: TempDir,
     bar: ProgressBar,
     json: Option<File>,
+    limit: Option<MemoryLimit>,
 }
 
 /// Databases of one scale.
@@ -74,7 +76,8 @@ impl<'a> Bench<'a> {
         )?);
         bar.enable_steady_tick(Duration::from_millis(500));
         let json = options.json.as_ref().map(File::create).transpose()?;
-        Ok(Self { options, home, bar, json })
+        let limit = options.memory.map(|mib| MemoryLimit::new(mib << 20)).transpose()?;
+        Ok(Self { options, home, bar, json, limit })
     }
 
     /// Every work in rounds with every engine in turn, at one scale.
@@ -151,6 +154,7 @@ impl Plan<'_> {
             budget: self.bench.options.budget << 20,
             seed: self.bench.options.seed,
             timeline: self.bench.options.tail.is_some(),
+            memory_group: self.bench.limit.as_ref().map(|limit| limit.group().to_owned()),
         }
     }
 

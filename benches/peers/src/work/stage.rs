@@ -268,6 +268,7 @@ mod tests {
             budget: 8 << 20,
             seed: 1,
             timeline: false,
+            memory_group: None,
         }
     }
 
