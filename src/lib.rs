@@ -70,6 +70,7 @@ mod memtable;
 mod merge;
 mod metrics;
 mod options;
+mod prefetch;
 mod read;
 mod reference;
 mod sst;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: what is cached was checked against its checksum, and never changes: a file is
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
-//! This room calls no other.
+//! Of other rooms this one calls prefetch only.
 
 pub(crate) mod bench;
 mod hints;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-pub(crate) use hints::{Hint, Hints};
+pub(crate) use hints::{Extent, Hint, Hints};
 
 /// The number of a table file: never given twice in the life of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,7 +80,7 @@ type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
 
 /// What a slot costs besides its content: the entry, its key and the reference count.
 const SLOT_BYTES: u64 = 96;
-/// The part of the budget that is for hints: at the default of 256 MiB for memory, 262,144 words.
+/// The part of the budget that is for hints: at the default of 256 MiB for memory, 131,072 of them.
 const HINTS_PART: usize = 64;
 /// A first guess of an item's size, by which the cache sizes its tables.
 const TYPICAL_ITEM_BYTES: usize = 8 << 10;

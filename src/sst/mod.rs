@@ -12,7 +12,7 @@
 //! are in one file; a file never changes once it has its footer. Every byte is under a checksum
 //! that knows its file and offset, and nothing is given out that did not pass (R-E22).
 //!
-//! This room calls cache, key, entry, error, options, varint, version and env.
+//! This room calls cache, key, entry, error, options, prefetch, varint, version and env.
 
 pub(crate) mod bench;
 mod block;

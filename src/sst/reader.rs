@@ -14,12 +14,17 @@ use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
 use super::{FileMeta, Lookup, SstCursor};
-use crate::cache::{BlockCache, Hint};
+use crate::cache::{BlockCache, Extent, Hint};
 use crate::entry::Found;
 use crate::env::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::version::Version;
+
+/// What a search reads of the end of an index partition of the usual size, and of a data block: the
+/// restarts.
+const INDEX_END_BYTES: usize = 1 << 10;
+const BLOCK_END_BYTES: usize = 256;
 
 /// An open table file.
 #[derive(Debug)]
@@ -73,27 +78,60 @@ impl Reader {
         at: Version,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        if !self.may_contain(lookup.key_hash)? {
-            return Ok(None);
-        }
         let at = at.min(NEWEST);
-        let hints = self.source.hints();
-        if let Some(hint) = hints.recall(self.source.id(), lookup.key_hash)
-            && let Some(held) = self.hinted(hint)
-            && let Ok(block) = Block::parse(held.payload())
-            && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
-        {
-            return Ok(Some(visit(found)));
+        let hash = lookup.key_hash;
+        let handle = self.filter_handle(filter_of(hash, self.directory.filters.len()))?;
+        let held = self.source.load(&handle, Caching::Keep)?;
+        let filter =
+            Filter::parse(held.payload()).map_err(|damage| self.damage(damage, &handle))?;
+        // The first probes before the hint, whose memory an absent key had to wait for in vain; the
+        // other probes after it, since what it leads to needs none.
+        let Some(rest) = filter.ask(hash) else { return Ok(None) };
+        if let Some((hint, extent)) = self.source.hints().recall(self.source.id(), hash) {
+            for range in extent.ranges() {
+                self.source.prefetch(range);
+            }
+            if let Some(held) = self.hinted(hint)
+                && let Ok(block) = Block::parse(held.payload())
+                && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
+            {
+                return Ok(Some(visit(found)));
+            }
         }
-        let Some((mut hint, handle)) = self.locate(lookup.key, at)? else { return Ok(None) };
+        let top = &self.directory.top;
+        let number = top.find(lookup.key, at);
+        let Some(partition) = top.handle(number) else { return Ok(None) };
+        // It comes while the filter is asked the rest.
+        self.source.prefetch_end(partition, INDEX_END_BYTES);
+        if rest.may_contain() { self.search(lookup, at, number, visit) } else { Ok(None) }
+    }
+
+    /// As [`get`](Self::get), without any help, in the index partition that must have the key.
+    fn search<R>(
+        &self,
+        lookup: &Lookup<'_>,
+        at: Version,
+        partition: usize,
+        visit: impl FnOnce(Found<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let Some((mut hint, handle)) = self.locate(partition, lookup.key, at)? else {
+            return Ok(None);
+        };
+        self.source.prefetch_end(&handle, BLOCK_END_BYTES);
         let held = self.source.load(&handle, Caching::Keep)?;
         let found = Block::parse(held.payload()).and_then(|block| {
             hint.restart = block.walk_start(lookup.key, at)?;
-            block.get_from(hint.restart, lookup.key, at)
+            let extent = match &held {
+                Held::Mapped(_) => extent(&block, hint.restart, &handle),
+                Held::Shared(_) => Extent::default(),
+            };
+            let [_, walked] = extent.ranges();
+            self.source.prefetch(walked);
+            Ok(block.get_from(hint.restart, lookup.key, at)?.map(|found| (found, extent)))
         });
         match found {
-            Ok(Some(found)) => {
-                hints.note(self.source.id(), lookup.key_hash, hint);
+            Ok(Some((found, extent))) => {
+                self.source.hints().note(self.source.id(), lookup.key_hash, hint, extent);
                 Ok(Some(visit(found)))
             }
             Ok(None) => Ok(None),
@@ -165,13 +203,17 @@ impl Reader {
         }
     }
 
-    /// The data block that has the first entry at or after (`key`, `at`), if any has, and a hint at
-    /// its beginning: what [`place`](Self::place) finds, for a lookup that does not go on from there.
+    /// The data block that has the first entry at or after (`key`, `at`), and a hint at its
+    /// beginning, out of the index partition that has it: what [`place`](Self::place) finds, for a
+    /// lookup that does not go on from there. `None` if there is no such partition.
     #[inline]
-    fn locate(&self, key: &[u8], at: Version) -> Result<Option<(Hint, BlockHandle)>> {
-        let top = &self.directory.top;
-        let number = top.find(key, at);
-        let Some(partition) = top.handle(number) else { return Ok(None) };
+    fn locate(
+        &self,
+        number: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<(Hint, BlockHandle)>> {
+        let Some(partition) = self.directory.top.handle(number) else { return Ok(None) };
         let held = self.source.load(partition, Caching::Keep)?;
         let located = IndexPartition::parse(held.payload()).and_then(|index| {
             let block = index.find(key, at)?;
@@ -233,6 +275,12 @@ impl Reader {
     pub(super) fn damage_at(&self, damage: Damage, base: u64) -> Error {
         damage.in_file(self.source.path(), base)
     }
+}
+
+/// What a lookup reads that walks from a restart of a block, which is read in place.
+fn extent(block: &Block<'_>, restart: usize, handle: &BlockHandle) -> Extent {
+    let at = |restart| handle.offset.0 + block.restart(restart) as u64;
+    Extent::new(at(restart), at(restart + 1), handle.end())
 }
 
 /// Where a data block is in the index: a partition, and a position in it.

@@ -4,6 +4,7 @@
 //! in place a bit remembers it as long as the file is open, any other is checked on its way into
 //! the cache.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use crate::cache::{BlockCache, FileId, Hints};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
+use crate::prefetch::{LINE_BYTES, prefetch};
 
 /// What a read does to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +111,26 @@ impl Source {
     #[inline]
     pub(super) fn hints(&self) -> &Hints {
         self.cache.hints()
+    }
+
+    /// Brings near what is read in place there.
+    #[inline]
+    pub(super) fn prefetch(&self, offsets: Range<u64>) {
+        let Access::Mapped { map, .. } = &self.access else { return };
+        for offset in offsets.step_by(LINE_BYTES) {
+            if let Some(byte) = map.get(offset as usize) {
+                prefetch(byte);
+            }
+        }
+    }
+
+    /// Brings near the last bytes of a block, if it is read in place.
+    #[inline]
+    pub(super) fn prefetch_end(&self, handle: &BlockHandle, bytes: usize) {
+        if !handle.compressed {
+            let end = handle.end();
+            self.prefetch(end.saturating_sub(bytes.min(handle.len) as u64)..end);
+        }
     }
 
     /// Length of the file.

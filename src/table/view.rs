@@ -76,8 +76,10 @@ impl TableView {
     ) -> Result<Option<T>> {
         let (partition_key, row_key) = (partition_key.as_ref(), row_key.as_ref());
         key::with_encoded(self.incarnation.id, partition_key, row_key, |key| {
+            let lookup = Lookup::new(key);
+            self.inner.pipeline().tree().cache().hints().prefetch(lookup.key_hash);
             let (view, at) = self.read_point()?;
-            read::get(&view, &Lookup::new(key), at, |found| read(found.version, found.value))
+            read::get(&view, &lookup, at, |found| read(found.version, found.value))
         })
     }
 

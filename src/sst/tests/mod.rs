@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, Extent, Hint};
 use crate::entry::{Cursor, Entry, Kind};
 use crate::env::{Env, SimEnv};
 use crate::error::Result;
@@ -223,6 +223,39 @@ fn a_key_with_many_versions_crosses_blocks() {
         newest.reverse();
         let back = scan_back(&reader).unwrap();
         assert_eq!(back.into_iter().map(|r| (r.key, r.version)).collect::<Vec<_>>(), newest);
+    }
+}
+
+/// A hint may be of any key and of any place: no answer depends on it.
+#[test]
+fn no_answer_depends_on_a_hint() {
+    let mut rows = entities(1_500, 7, 60);
+    let table = key::TableId::FIRST;
+    let hot = key::encode(table, b"device-0003", b"2024-00000700, often written");
+    rows.extend((1..300).map(|version| Row::put(hot.clone(), version, noise(version, 60))));
+    rows.sort_by(|a, b| a.key.cmp(&b.key).then(b.version.cmp(&a.version)));
+    let absent = key::encode(table, b"device-0003", b"2024-00000700, never written");
+    let single = &rows[rows.len() / 3].key;
+    let asked = [(&hot, 400), (&hot, 150), (&hot, 1), (&hot, 0), (single, 2_000_000), (&absent, 9)];
+    let places = (0..2).flat_map(|partition| {
+        let of_block = move |block| (0..24).map(move |restart| Hint { partition, block, restart });
+        (0..24).flat_map(of_block)
+    });
+    for (compression, mode) in
+        [(None, ReadMode::Mmap), (Some(1), ReadMode::Mmap), (None, ReadMode::Pread)]
+    {
+        let fixture =
+            Fixture::write(&rows, WriterOptions { compression, ..WriterOptions::default() });
+        let reader = fixture.open(mode).unwrap();
+        for (key, at) in asked {
+            let right = rows.iter().find(|row| row.key == *key && row.version <= at);
+            assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "without a hint");
+            for (n, hint) in places.clone().enumerate() {
+                let extent = Extent::new(n as u64 * 9_999, u64::MAX, n as u64 * 9_999 + 4_000);
+                reader.source().hints().note(reader.source().id(), key::hash(key), hint, extent);
+                assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "{hint:?}");
+            }
+        }
     }
 }
 
