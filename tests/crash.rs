@@ -7,6 +7,7 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -216,6 +217,40 @@ fn crash_without_sync(steps: Vec<Step>, options: fn(&SimEnv) -> Options) {
         env.crash(CrashStyle::Torn);
         script.check(&format!("torn after {after} operations, without sync"));
     }
+}
+
+/// Commits that nobody syncs, and now and then a sync of all of them. Segments end in between, and are
+/// synced by jobs that run late, or never before the power goes.
+fn script_of_few_syncs() -> Vec<Step> {
+    let mut syncs = 0..;
+    let mut steps = Vec::new();
+    for step in large_script() {
+        match step {
+            Step::Wait if syncs.next().is_some_and(|n| n % 3 == 1) => steps.push(Step::Sync),
+            Step::Wait => steps.push(Step::Tick),
+            step => steps.push(step),
+        }
+    }
+    steps
+}
+
+/// R-E10 under the lazier durabilities: what was synced survives, over all segments of the log, and
+/// what is left of the rest is a prefix.
+fn crash_among_few_syncs(style: CrashStyle) {
+    crash_everywhere_in(&script_of_few_syncs(), style, separated_lazily);
+    let at_intervals: fn(&SimEnv) -> Options =
+        |env| separated(env).durability(Durability::Interval(Duration::from_millis(5)));
+    crash_everywhere_in(&script_of_few_syncs(), style, at_intervals);
+}
+
+#[test]
+fn r_e10_power_loss_among_few_syncs_that_loses_what_was_not_synced() {
+    crash_among_few_syncs(CrashStyle::LoseUnsynced);
+}
+
+#[test]
+fn r_e10_power_loss_among_few_syncs_that_tears_writes() {
+    crash_among_few_syncs(CrashStyle::Torn);
 }
 
 /// Power goes again while the database recovers, at every operation of the recovery.

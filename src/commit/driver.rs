@@ -15,6 +15,7 @@ use super::sequence::Taken;
 use super::waiters::Waiters;
 use crate::env::JobClass;
 use crate::error::{Error, Result};
+use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::reference::LogPlace;
 use crate::version::Version;
@@ -126,7 +127,7 @@ impl Pipeline {
         let unfinished = Unfinished(self);
         let written = self.write_group(log, &taken).and_then(|places| {
             taken.wait_applied()?;
-            note_places(&taken.records, places);
+            places.into_iter().for_each(Placed::note);
             Ok(())
         });
         std::mem::forget(unfinished);
@@ -147,27 +148,25 @@ impl Pipeline {
     }
 
     /// Writes and syncs a group; says where the payloads are in which large values may be.
-    fn write_group(&self, log: &mut Log, taken: &Taken<Record>) -> Result<Vec<LogPlace>> {
-        let records = taken.records.iter().map(|record| RecordRef {
-            version: record.version,
-            payload: &record.payload,
-            payload_crc: record.payload_crc,
+    fn write_group<'a>(&self, log: &mut Log, taken: &'a Taken<Record>) -> Result<Vec<Placed<'a>>> {
+        let records = taken.records.iter().map(|record| {
+            let Record { version, payload_crc, ref payload, .. } = *record;
+            (RecordRef { version, payload, payload_crc }, record)
         });
         if self.log_boundary.load(Ordering::Acquire) < u64::MAX {
             let boundary = self.log_boundary.swap(u64::MAX, Ordering::Acquire);
             log.writer.end_segment_after(Version::from_ticks(boundary));
         }
         let mut places = Vec::new();
-        let large = self.options.large_value_bytes;
         log.writer.append_placed(records, |record, place| {
-            if record.payload.len() >= large {
-                places.push(place);
+            if let Some(memtable) = &record.large {
+                places.push(Placed { version: record.version, memtable, place });
             }
         })?;
         if log.writer.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
             let this = Weak::clone(&self.this);
             let prepare = Box::new(move || Self::prepare_segment(&this));
-            self.jobs.spawn_after(JobClass::Flush, Duration::ZERO, prepare);
+            self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, prepare);
         }
         let count = taken.records.len() as u64;
         let bytes: usize = taken.records.iter().map(|record| record.payload.len()).sum();
@@ -182,25 +181,29 @@ impl Pipeline {
                     let sync = Box::new(move || Self::interval_sync(&this));
                     self.jobs.spawn_after(JobClass::Log, interval, sync);
                 }
-                self.write_back_if_much(log)?;
+                self.write_back(log)?;
             }
-            Durability::Os => self.write_back_if_much(log)?,
+            Durability::Os => self.write_back(log)?,
         }
         Ok(places)
     }
 
-    fn write_back_if_much(&self, log: &mut Log) -> Result<()> {
-        if log.writer.wants_writeback() {
-            let begun = log.writer.begin_writeback()?;
-            let this = Weak::clone(&self.this);
-            let settle = Box::new(move || {
-                if let Some(this) = this.upgrade() {
-                    this.settle(&begun);
-                }
-            });
-            self.jobs.spawn_after(JobClass::Flush, Duration::ZERO, settle);
+    /// Has synced in the background what nobody waits for, if it is much.
+    fn write_back(&self, log: &mut Log) -> Result<()> {
+        if let Some(begun) = log.writer.due_writeback()? {
+            self.settle_in_background(begun);
         }
         Ok(())
+    }
+
+    fn settle_in_background(&self, begun: Arc<Writeback>) {
+        let this = Weak::clone(&self.this);
+        let settle = Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.settle(&begun);
+            }
+        });
+        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, settle);
     }
 
     fn settle(&self, begun: &Writeback) {
@@ -243,7 +246,7 @@ impl Pipeline {
         drop(log);
         this.hand_over();
         match begun {
-            Some(Ok(begun)) => this.settle(&begun),
+            Some(Ok(begun)) => this.settle_in_background(begun),
             Some(Err(error)) => this.poison(&error),
             None => {}
         }
@@ -318,11 +321,16 @@ impl Pipeline {
     }
 }
 
-/// Tells the memtables where the log has the payloads of those records that may have large values.
-fn note_places(records: &[Record], places: Vec<LogPlace>) {
-    let large = records.iter().filter_map(|record| Some((record.version, record.large.as_ref()?)));
-    for ((version, memtable), place) in large.zip(places) {
-        memtable.place_large(version, place);
+/// Where the log has the payload of a commit that may have large values, and who is to know.
+struct Placed<'a> {
+    version: Version,
+    memtable: &'a Memtable,
+    place: LogPlace,
+}
+
+impl Placed<'_> {
+    fn note(self) {
+        self.memtable.place_large(self.version, self.place);
     }
 }
 

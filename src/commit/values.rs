@@ -7,7 +7,7 @@ use super::pipeline::Pipeline;
 use super::relay::Relay;
 use crate::levels::{FlushedLog, ValueLog};
 use crate::version::Version;
-use crate::wal::{SegmentId, Segments};
+use crate::wal::{SealedSegment, SegmentId, Segments};
 
 /// The log of a pipeline, which the tree must not keep alive.
 pub(super) struct LargeValues {
@@ -24,11 +24,8 @@ impl LargeValues {
 
 impl ValueLog for LargeValues {
     fn end_segment(&self, last: Version) -> FlushedLog {
-        if let Some(pipeline) = self.pipeline.upgrade() {
-            pipeline.end_segment(last);
-        }
-        let sealed = self.segments.sealed_through(last);
-        FlushedLog { start: self.segments.first_needed(last), sealed }
+        let sealed = self.pipeline.upgrade().map(|pipeline| pipeline.end_segment(last));
+        FlushedLog { start: self.segments.first_needed(last), sealed: sealed.unwrap_or_default() }
     }
 
     fn keep(&self, segment: SegmentId) {
@@ -37,18 +34,16 @@ impl ValueLog for LargeValues {
 }
 
 impl Pipeline {
-    /// Ends the log's segment if nothing later than `last` is in it. If that fails, so will the next
-    /// commit.
-    fn end_segment(&self, last: Version) {
+    /// Ends the log's segment if nothing later than `last` is in it, and gives those that are sealed and
+    /// durable. Commits wait for none of their syncs. If that fails, so will the next commit.
+    fn end_segment(&self, last: Version) -> Vec<SealedSegment> {
+        // Else it would be made while commits wait.
+        report_segments(self.segments.prepare());
         let mut log = self.log.lock();
-        if self.has_ended() {
-            return;
-        }
-        let ended = log.writer.end_segment(last);
+        let ended = if self.has_ended() { Ok(()) } else { log.writer.end_segment(last) };
         drop(log);
         self.hand_over();
-        if let Err(error) = ended {
-            self.poison(&error);
-        }
+        let durable = ended.and_then(|()| self.segments.durable_through(last));
+        durable.inspect_err(|error| self.poison(error)).unwrap_or_default()
     }
 }

@@ -162,6 +162,8 @@ pub enum JobClass {
     Log,
     /// Flushing memtables.
     Flush,
+    /// Making segments of the log ready, and syncing those that nobody waits for.
+    Segment,
     /// Compactions and removal of files.
     Compaction,
     /// Reads whose callers have no thread to wait on; many at once.

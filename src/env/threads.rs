@@ -22,6 +22,7 @@ use super::{Job, JobClass, Jobs};
 pub(super) struct Threads {
     log: Arc<Queue>,
     flush: Arc<Queue>,
+    segment: Arc<Queue>,
     compaction: Arc<Queue>,
     read: Arc<Queue>,
 }
@@ -85,6 +86,8 @@ impl Threads {
         let threads = Self {
             log: Queue::new("tablestone-log", 1),
             flush: Queue::new("tablestone-flush", 1),
+            // A segment is made ready while another is synced.
+            segment: Queue::new("tablestone-segment", 2),
             compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
             read: Queue::new("tablestone-read", reader_threads()),
         };
@@ -94,8 +97,8 @@ impl Threads {
         Ok(threads)
     }
 
-    fn queues(&self) -> [&Arc<Queue>; 4] {
-        [&self.read, &self.compaction, &self.flush, &self.log]
+    fn queues(&self) -> [&Arc<Queue>; 5] {
+        [&self.read, &self.compaction, &self.flush, &self.segment, &self.log]
     }
 }
 
@@ -104,6 +107,7 @@ impl Jobs for Threads {
         let queue = match class {
             JobClass::Log => &self.log,
             JobClass::Flush => &self.flush,
+            JobClass::Segment => &self.segment,
             JobClass::Compaction => &self.compaction,
             JobClass::Read => &self.read,
         };

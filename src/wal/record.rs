@@ -8,7 +8,7 @@
 //! | 12..16 | kind: 1 batch, 2 seal; three zeros |
 //! | 16..24 | segment id |
 //! | 24..32 | version |
-//! | 32..40 | durable end: every byte of the segment below it was synced when this was written |
+//! | 32..40 | durable end: every byte of the segment below it was synced when this was written, and every segment before; 0 if one of these was not known to be |
 //!
 //! All numbers are little-endian. Since salt and offset are in the checksum, bytes are a record
 //! only where they were written as one: neither a copy of the log that a user stores as a value
@@ -23,6 +23,8 @@ pub(super) const HEADER_BYTES: usize = 40;
 pub(super) const ALIGNMENT: usize = 8;
 /// Longest payload: above the largest batch that the options allow, and safely a u32.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 2 << 30;
+/// The durable end of a record that proves nothing: a segment before its own was perhaps not synced yet.
+pub(super) const NOTHING_DURABLE: u64 = 0;
 /// What stands behind the last record: no record begins with that many zeros, as a kind is not 0.
 pub(super) const TERMINATOR: [u8; 16] = [0; 16];
 

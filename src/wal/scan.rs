@@ -36,6 +36,7 @@ pub(super) enum Item<'a> {
     },
     Seal {
         version: Version,
+        durable_end: u64,
     },
     /// The terminator, or the end of the file.
     End,
@@ -97,7 +98,7 @@ impl Scan {
         let Header { version, durable_end, .. } = header;
         Ok(match header.kind {
             Kind::Batch => Item::Batch { version, durable_end, payload, next },
-            Kind::Seal => Item::Seal { version },
+            Kind::Seal => Item::Seal { version, durable_end },
         })
     }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::record::TERMINATOR;
+use super::writeback::Writeback;
 use crate::env::{Disk, DiskFile};
 use crate::error::{Damage, Error, Result};
 pub(crate) use crate::reference::SegmentId;
@@ -212,11 +213,25 @@ struct Next {
 #[derive(Debug)]
 struct Files {
     /// Oldest first; versions ascend.
-    sealed: VecDeque<SealedSegment>,
+    sealed: VecDeque<Ended>,
     /// What the writer writes; no sealed segment yet.
     active: SegmentId,
     last: Version,
     spares: Vec<PathBuf>,
+}
+
+/// A segment that gets no more records, and its sync, if this life of the log ended it.
+#[derive(Clone, Debug)]
+struct Ended {
+    sealed: SealedSegment,
+    sync: Option<Arc<Writeback>>,
+}
+
+impl Ended {
+    /// Waits until the segment is durable.
+    fn settle(&self) -> Result<()> {
+        self.sync.as_ref().map_or(Ok(()), |sync| sync.settle())
+    }
 }
 
 impl Segments {
@@ -247,7 +262,12 @@ impl Segments {
             is_awaited: AtomicBool::new(false),
             mostly_large: AtomicBool::new(false),
             next: Mutex::new(Next { id, prepared: None, zeros_to: PREPARED_BYTES }),
-            files: Mutex::new(Files { sealed: older.into(), active: id, last, spares }),
+            files: Mutex::new(Files {
+                sealed: older.into_iter().map(|sealed| Ended { sealed, sync: None }).collect(),
+                active: id,
+                last,
+                spares,
+            }),
         })
     }
 
@@ -299,11 +319,12 @@ impl Segments {
         }
     }
 
-    /// The writer ended its segment at this version, so long, and goes on with another.
-    pub(super) fn rotated(&self, last: Version, bytes: u64, active: SegmentId) {
+    /// The writer ended its segment at this version, to be durable by that sync, and goes on with
+    /// another.
+    pub(super) fn rotated(&self, last: Version, sync: Arc<Writeback>, active: SegmentId) {
         let mut files = self.files.lock();
-        let sealed = SealedSegment { id: files.active, last, bytes };
-        files.sealed.push_back(sealed);
+        let sealed = SealedSegment { id: files.active, last, bytes: sync.upto() };
+        files.sealed.push_back(Ended { sealed, sync: Some(sync) });
         files.active = active;
         files.last = last;
     }
@@ -311,14 +332,22 @@ impl Segments {
     /// The oldest segment that is needed once all commits up to `flushed` are in table files.
     pub(crate) fn first_needed(&self, flushed: Version) -> SegmentId {
         let files = self.files.lock();
-        files.sealed.iter().find(|sealed| sealed.last > flushed).map_or(files.active, |s| s.id)
+        let sealed = files.sealed.iter().map(|ended| ended.sealed);
+        let needed = sealed.into_iter().find(|sealed| sealed.last > flushed);
+        needed.map_or(files.active, |sealed| sealed.id)
     }
 
-    /// The sealed segments with nothing later than `last` in them whose end is known.
-    pub(crate) fn sealed_through(&self, last: Version) -> Vec<SealedSegment> {
+    /// The sealed segments with nothing later than `last` in them whose end is known. Waits until
+    /// they are durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if one is not.
+    pub(crate) fn durable_through(&self, last: Version) -> Result<Vec<SealedSegment>> {
         let files = self.files.lock();
-        let sealed = files.sealed.iter().take_while(|sealed| sealed.last <= last);
-        sealed.filter(|sealed| sealed.bytes > 0).copied().collect()
+        let ended = files.sealed.iter().take_while(|ended| ended.sealed.last <= last);
+        let ended: Vec<_> = ended.filter(|ended| ended.sealed.bytes > 0).cloned().collect();
+        drop(files);
+        ended.iter().map(|ended| ended.settle().map(|()| ended.sealed)).collect()
     }
 
     /// Makes a sealed segment a file of values, which is no longer the log's: it is neither used
@@ -327,7 +356,7 @@ impl Segments {
     pub(crate) fn keep(&self, id: SegmentId) -> Result<()> {
         let mut files = self.files.lock();
         let before = files.sealed.len();
-        files.sealed.retain(|sealed| sealed.id != id);
+        files.sealed.retain(|ended| ended.sealed.id != id);
         let was_sealed = files.sealed.len() < before;
         drop(files);
         if !was_sealed {
@@ -342,11 +371,13 @@ impl Segments {
     /// now: a segment that ended since then may be the very one that the manifest names.
     pub(crate) fn remove_before(&self, first: SegmentId) -> Result<()> {
         let mut files = self.files.lock();
-        let count = files.sealed.partition_point(|sealed| sealed.id < first);
+        let count = files.sealed.partition_point(|ended| ended.sealed.id < first);
         let obsolete: Vec<_> = files.sealed.drain(..count).collect();
         drop(files);
-        // One that cannot be removed does not keep the others; the next opening lists it again.
-        obsolete.iter().map(|sealed| self.let_go(sealed.id)).fold(Ok(()), Result::and)
+        // One that cannot be removed does not keep the others; the next opening lists it again. No
+        // file begins another life while its sync is under way: one would hear of the other's failure.
+        let let_go = |ended: &Ended| ended.settle().and_then(|()| self.let_go(ended.sealed.id));
+        obsolete.iter().map(let_go).fold(Ok(()), Result::and)
     }
 
     fn let_go(&self, id: SegmentId) -> Result<()> {

@@ -1,25 +1,28 @@
-//! [`Writeback`]: a sync of the newest segment, by whoever comes to it first, while records go on being
-//! appended.
+//! [`Writeback`]: a sync of the log, by whoever comes to it first, while records go on being appended.
 //!
-//! Invariant: no two syncs of a segment overlap. What the device refuses is told to one of them only,
+//! Invariants: no two syncs of a segment overlap. What the device refuses is told to one of them only,
 //! and the other would take for durable what is not; so everybody who syncs settles what was begun
-//! before.
+//! before. For the same reason what is durable is so in the log's order: a segment is not synced
+//! before its predecessors are.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use crate::env::DiskFile;
 use crate::error::{Error, Result};
 
-/// A sync of all that a segment held when this was begun.
+/// A sync of all that the log held when this was begun.
 #[derive(Debug)]
 pub(crate) struct Writeback {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     /// Every byte of the segment below this is durable once it is settled.
     upto: u64,
-    /// One that was not settled yet when this was begun.
-    before: Option<Arc<Self>>,
+    /// One that was not settled yet when this was begun; taken by who settles this, so that no chain
+    /// of them grows.
+    before: Mutex<Option<Arc<Self>>>,
     /// What came of it, or why it failed.
     outcome: OnceLock<Result<(), Arc<str>>>,
 }
@@ -31,7 +34,7 @@ impl Writeback {
         upto: u64,
         before: Option<Arc<Self>>,
     ) -> Self {
-        Self { file, path, upto, before, outcome: OnceLock::new() }
+        Self { file, path, upto, before: Mutex::new(before), outcome: OnceLock::new() }
     }
 
     pub(super) fn upto(&self) -> u64 {
@@ -44,7 +47,8 @@ impl Writeback {
     /// [`Error::Poisoned`] with what the operating system refused, to each who asks.
     pub(crate) fn settle(&self) -> Result<()> {
         let sync = || {
-            self.before.as_ref().map_or(Ok(()), |before| before.settle())?;
+            let before = self.before.lock().take();
+            before.map_or(Ok(()), |before| before.settle())?;
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
         };
         let outcome = self.outcome.get_or_init(|| sync().map_err(|error| error.chain()));

@@ -2,8 +2,12 @@
 //!
 //! Invariant: `synced <= end <= prewritten` or nothing is prewritten; every byte of the segment
 //! below `synced` is durable. After a write or sync failed nothing more is written: what the file
-//! then holds only reopening tells. A [`Writeback`] that was begun is of the newest segment: one that
-//! ends is synced, which settles it.
+//! then holds only reopening tells.
+//!
+//! A segment that ends is synced while records go to the next, by whoever settles its [`Writeback`].
+//! Until that is known, records say that nothing is durable, and [`Writer::sync`] waits for it before
+//! it syncs their own segment. So a record that says that anything is durable proves that all
+//! segments before its own are.
 //!
 //! Zeros are written ahead of the end and segments are recycled, because a sync then commits data
 //! only. A background job does it for the next segment as a whole, so commits wait for zeros only
@@ -21,11 +25,13 @@
 //! extents that the first write has to mark as written. How long that takes is up to the device:
 //! on a virtual disk that completes flushes at 4 ms ticks, all four have a median of 4.0 ms.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::record::{
-    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, push_record, record_bytes,
+    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, NOTHING_DURABLE, Place, TERMINATOR, push_record,
+    record_bytes,
 };
 use super::replay::seal_header;
 use super::segment::{
@@ -46,8 +52,11 @@ const GIVE_UP_BYTES: u64 = 1 << 20;
 /// hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
 /// So many bytes that nobody asked to sync are synced nevertheless, in the background: else all of a
-/// segment is at once when it ends, and commits wait for that.
+/// segment is at once when it ends, and who then asks for a sync waits for that.
 const WRITEBACK_BYTES: u64 = 4 << 20;
+/// So many segments may have ended and not be synced yet. With more, the device does not keep up, and
+/// commits wait for it: what a crash may take, and what the next opening writes again, has a limit.
+const MAX_UNSYNCED_SEGMENTS: usize = 3;
 
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
 /// spares. Nor do they from being written together with others.
@@ -70,8 +79,14 @@ pub(crate) struct Writer {
     /// Where the next record goes.
     end: u64,
     synced: u64,
-    /// The last that was begun, unless what came of it is known.
+    /// The last that was begun of this segment, unless what came of it is known.
     writeback: Option<Arc<Writeback>>,
+    /// The syncs of the segments before, oldest first, unless what came of them is known.
+    ended: VecDeque<Arc<Writeback>>,
+    /// A segment ended, and [`due_writeback`](Self::due_writeback) did not say so yet.
+    has_ended_one: bool,
+    /// The segment that this writer began with.
+    first: SegmentId,
     last: Version,
     /// Size of the last chunk of zeros.
     zeros: usize,
@@ -104,6 +119,9 @@ impl Writer {
             end: start,
             synced: start,
             writeback: None,
+            ended: VecDeque::new(),
+            has_ended_one: false,
+            first: id,
             last,
             zeros: FIRST_ZEROS_BYTES,
             group: Vec::new(),
@@ -140,17 +158,18 @@ impl Writer {
         &mut self,
         records: impl Iterator<Item = RecordRef<'a>> + Clone,
     ) -> Result<()> {
-        self.append_placed(records, |_, _| ())
+        self.append_placed(records.map(|record| (record, ())), |(), _| ())
     }
 
-    /// As [`append`](Self::append), and says of each record where its payload is.
-    pub(crate) fn append_placed<'a>(
+    /// As [`append`](Self::append), and says of each record, by what the caller knows it by, where its
+    /// payload is.
+    pub(crate) fn append_placed<'a, T>(
         &mut self,
-        records: impl Iterator<Item = RecordRef<'a>> + Clone,
-        placed: impl FnMut(RecordRef<'a>, LogPlace),
+        records: impl Iterator<Item = (RecordRef<'a>, T)> + Clone,
+        placed: impl FnMut(T, LogPlace),
     ) -> Result<()> {
         self.check_usable()?;
-        self.check_records(records.clone())?;
+        self.check_records(records.clone().map(|(record, _)| record))?;
         let outcome = self.note_settled().and_then(|()| self.append_checked(records, placed));
         self.group.clear();
         if self.group.capacity() > 4 * PIECE_BYTES {
@@ -175,22 +194,32 @@ impl Writer {
         self.boundary = version;
     }
 
-    /// Ends the segment now, if it has records and none of them is later than `version`.
+    /// Ends the segment now, if it has records and none of them is later than `version`; it is not
+    /// synced.
     ///
     /// # Errors
     /// What the operating system refuses; and from then on [`Error::Poisoned`].
     pub(crate) fn end_segment(&mut self, version: Version) -> Result<()> {
         self.check_usable()?;
-        if self.last > version || self.end == segment::HEADER_BYTES as u64 {
+        if self.last > version || self.is_empty() {
             return Ok(());
         }
         let outcome = self.rotate();
         self.remember_failure(outcome)
     }
 
-    /// Whether so much is not synced that a background job should begin to.
-    pub(crate) fn wants_writeback(&self) -> bool {
-        self.writeback.is_none() && self.end - self.synced >= WRITEBACK_BYTES
+    /// A sync that a background job should [settle](Writeback::settle) now, because a segment ended or
+    /// much is not synced.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn due_writeback(&mut self) -> Result<Option<Arc<Writeback>>> {
+        let has_ended_one = std::mem::take(&mut self.has_ended_one);
+        if let Some(ended) = self.ended.back().filter(|_| has_ended_one) {
+            return Ok(Some(Arc::clone(ended)));
+        }
+        let is_much = self.writeback.is_none() && self.end - self.synced >= WRITEBACK_BYTES;
+        is_much.then(|| self.begin_writeback()).transpose()
     }
 
     /// Begins a sync of all records appended so far, to be [settled](Writeback::settle) while
@@ -202,9 +231,14 @@ impl Writer {
         self.check_usable()?;
         let noted = self.note_settled();
         self.remember_failure(noted)?;
-        let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
-        let begun = Arc::new(Writeback::new(file, path, self.end, self.writeback.take()));
+        let begun = self.new_writeback();
         Ok(Arc::clone(self.writeback.insert(begun)))
+    }
+
+    fn new_writeback(&mut self) -> Arc<Writeback> {
+        let before = self.writeback.take().or_else(|| self.ended.back().cloned());
+        let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
+        Arc::new(Writeback::new(file, path, self.end, before))
     }
 
     /// Ends the log in good order: the next opening finds nothing to trim, and the file is no
@@ -215,11 +249,14 @@ impl Writer {
     pub(crate) fn close(&mut self) -> Result<()> {
         self.check_usable()?;
         self.failed = Some(Arc::from("the log is closed"));
-        // A segment without records is left to the next opening, which begins with it.
-        if self.end == segment::HEADER_BYTES as u64 {
+        // A segment without records is left to the next opening, which begins with it; but not if
+        // only its seal proves that those before it are durable.
+        if self.is_empty() && self.active.header.id == self.first {
             return Ok(());
         }
+        self.sync_active()?;
         self.seal()?;
+        self.sync_active()?;
         let cut = self.active.file.set_len(self.end);
         cut.map_err(|e| Error::io("set the length of", &self.active.path, e))
     }
@@ -258,19 +295,19 @@ impl Writer {
         Ok(())
     }
 
-    fn append_checked<'a>(
+    fn append_checked<'a, T>(
         &mut self,
-        records: impl Iterator<Item = RecordRef<'a>>,
-        mut placed: impl FnMut(RecordRef<'a>, LogPlace),
+        records: impl Iterator<Item = (RecordRef<'a>, T)>,
+        mut placed: impl FnMut(T, LogPlace),
     ) -> Result<()> {
-        for record in records {
+        for (record, known_by) in records {
             if record.version > self.boundary {
                 self.boundary = Version::MAX;
                 self.rotate()?;
             }
             self.rotate_if_full(record_bytes(record.payload.len()))?;
             let offset = self.end + (self.group.len() + HEADER_BYTES) as u64;
-            placed(record, LogPlace { segment: self.active.header.id, offset });
+            placed(known_by, LogPlace { segment: self.active.header.id, offset });
             if record.payload.len() >= LARGE_RECORD_BYTES {
                 self.large_bytes += record.payload.len() as u64;
             }
@@ -279,7 +316,7 @@ impl Writer {
                 payload_crc: record.payload_crc,
                 kind: Kind::Batch,
                 version: record.version,
-                durable_end: self.synced,
+                durable_end: self.durable_end(),
             };
             if record.payload.len() < LARGE_RECORD_BYTES {
                 self.gather(header, record.payload);
@@ -310,6 +347,16 @@ impl Writer {
         self.group.clear();
         self.group.resize(record_bytes(payload.len()) - HEADER_BYTES - payload.len(), 0);
         self.write_group()
+    }
+
+    /// Whether the segment has no records.
+    fn is_empty(&self) -> bool {
+        self.end + self.group.len() as u64 == segment::HEADER_BYTES as u64
+    }
+
+    /// What the next record says of what is durable.
+    fn durable_end(&self) -> u64 {
+        if self.ended.is_empty() { self.synced } else { NOTHING_DURABLE }
     }
 
     fn next_place(&self) -> Place {
@@ -376,7 +423,7 @@ impl Writer {
 
     /// Goes on with the next segment, unless this one is empty.
     fn rotate(&mut self) -> Result<()> {
-        if self.end + self.group.len() as u64 == segment::HEADER_BYTES as u64 {
+        if self.is_empty() {
             return Ok(());
         }
         let next = match self.segments.take_next() {
@@ -387,8 +434,14 @@ impl Writer {
                 return Ok(());
             }
         };
+        while self.ended.len() >= MAX_UNSYNCED_SEGMENTS {
+            self.settle_oldest()?;
+        }
         self.seal()?;
-        self.segments.rotated(self.last, self.end, next.header.id);
+        let ended = self.new_writeback();
+        self.segments.rotated(self.last, Arc::clone(&ended), next.header.id);
+        self.ended.push_back(ended);
+        self.has_ended_one = true;
         self.active = next;
         self.end = segment::HEADER_BYTES as u64;
         self.synced = self.end;
@@ -397,21 +450,28 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the segment: all its records are synced, then the seal, which says so, is.
+    /// Writes the seal behind what was gathered; it says of the records what they say of each other.
     fn seal(&mut self) -> Result<()> {
-        if !self.group.is_empty() {
-            self.write_group()?;
-        }
-        self.sync_active()?;
-        self.gather(seal_header(self.last, self.synced), &[]);
-        self.write_group()?;
-        self.sync_active()
+        self.gather(seal_header(self.last, self.durable_end()), &[]);
+        self.write_group()
     }
 
-    /// Takes note of what came of a writeback, if that is known.
+    /// Takes note of what came of syncs, where that is known.
     fn note_settled(&mut self) -> Result<()> {
+        while self.ended.front().is_some_and(|ended| ended.is_settled()) {
+            self.settle_oldest()?;
+        }
         if self.writeback.as_ref().is_some_and(|begun| begun.is_settled()) {
             self.settle_writeback()?;
+        }
+        Ok(())
+    }
+
+    /// Settles the sync of the oldest segment that ended.
+    fn settle_oldest(&mut self) -> Result<()> {
+        if let Some(ended) = self.ended.front() {
+            ended.settle()?;
+            self.ended.pop_front();
         }
         Ok(())
     }
@@ -424,7 +484,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes everything durable, in the log's order.
     fn sync_active(&mut self) -> Result<()> {
+        while !self.ended.is_empty() {
+            self.settle_oldest()?;
+        }
         self.settle_writeback()?;
         if self.synced < self.end {
             self.active.file.sync().map_err(|e| Error::io("sync", &self.active.path, e))?;

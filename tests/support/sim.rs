@@ -1,6 +1,7 @@
 //! A database on a simulated machine that loses power, and the oracle of what must be left.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Database, Durability, Options, Result};
@@ -30,6 +31,10 @@ pub enum Step {
     Write(Write),
     /// Waits for all that was started: from here on it must survive.
     Wait,
+    /// Waits for all that was started and syncs it, whatever the durability.
+    Sync,
+    /// Lets time pass, so that timers are due.
+    Tick,
     /// Flushes the memtable.
     Flush,
     Compact,
@@ -84,6 +89,14 @@ impl Script {
                     }
                     self.acknowledge();
                 }
+                Step::Sync => {
+                    for (started, expected) in under_way.drain(..) {
+                        settle(started, &mut handles, &expected)?;
+                    }
+                    database.sync()?;
+                    self.acknowledge();
+                }
+                Step::Tick => self.env.advance(Duration::from_millis(10)),
                 Step::Flush => database.flush()?,
                 Step::Compact => database.compact()?,
                 Step::Job => {

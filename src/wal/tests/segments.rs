@@ -95,7 +95,7 @@ fn payloads_are_where_the_writer_says() {
     });
     writer.end_segment_after(Version::from_ticks(all[1].0));
     let mut places = Vec::new();
-    writer.append_placed(refs, |_, place| places.push(place)).unwrap();
+    writer.append_placed(refs.map(|record| (record, ())), |(), place| places.push(place)).unwrap();
     let segments: Vec<_> = places.iter().map(|place| place.segment.get()).collect();
     assert_eq!(segments, [1, 1, 2, 2], "the segment ends after the second record");
     for ((_, payload), place) in all.iter().zip(&places) {
@@ -121,9 +121,9 @@ fn a_kept_segment_is_the_log_s_no_longer() {
     let last = Version::from_ticks(2);
     writer.end_segment(Version::from_ticks(1)).unwrap();
     let segments = writer.segments();
-    assert!(segments.sealed_through(last).is_empty(), "a later record is in it");
+    assert!(segments.durable_through(last).unwrap().is_empty(), "a later record is in it");
     writer.end_segment(last).unwrap();
-    let sealed = segments.sealed_through(last);
+    let sealed = segments.durable_through(last).unwrap();
     assert_eq!(sealed.iter().map(|s| s.id).collect::<Vec<_>>(), [SegmentId::FIRST]);
     let before = env.read_file(&segment(1)).unwrap();
     segments.keep(SegmentId::FIRST).unwrap();

@@ -66,16 +66,3 @@ fn one_that_includes_another_settles_it_first() {
     assert!(matches!(second.settle(), Err(Error::Poisoned(_))));
     assert!(matches!(first.settle(), Err(Error::Poisoned(_))));
 }
-
-#[test]
-fn a_segment_that_ends_settles_what_was_begun_in_it() {
-    let env = machine(1);
-    let mut writer = create(&env);
-    append(&mut writer, &records(1, &[2_000])).unwrap();
-    let begun = writer.begin_writeback().unwrap();
-    append(&mut writer, &records(2, &[3_000])).unwrap();
-    env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
-    begun.settle().unwrap();
-    env.crash(CrashStyle::LoseUnsynced);
-    assert_eq!(replay_all(&env).0.len(), 1, "the next segment is not synced");
-}

@@ -1,0 +1,215 @@
+//! A segment that ends is synced beside commits to the next: who waits for what, what a crash in
+//! between may leave, and what proves that it was no crash.
+
+use super::*;
+
+/// Each of these ends the segment before it.
+const LEN: usize = 3_000;
+
+fn append_one(writer: &mut Writer, version: u64) {
+    append(writer, &records(version, &[LEN])).unwrap();
+}
+
+/// One record in each of the segments 1 to `count`, none of them synced.
+fn unsynced(env: &SimEnv, count: u64) -> Writer {
+    let mut writer = create(env);
+    (1..=count).for_each(|version| append_one(&mut writer, version));
+    writer
+}
+
+/// A sync of this file fails once.
+fn fail_sync(env: &SimEnv, path: &Path) {
+    let path = path.to_str().unwrap();
+    env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, path, ErrorKind::Other) });
+}
+
+fn fill(env: &SimEnv, id: u64, from: usize) {
+    let mut bytes = env.read_file(&segment(id)).unwrap();
+    bytes[from..].fill(0);
+    env.write_file(&segment(id), &bytes);
+}
+
+fn versions(found: &[Record]) -> Vec<u64> {
+    found.iter().map(|(version, _)| *version).collect()
+}
+
+#[test]
+fn an_append_does_not_wait_for_the_sync_of_a_segment_that_ends() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 1);
+    writer.segments().prepare().unwrap();
+    env.fail(Fault::new(Operation::Sync, ".log", ErrorKind::Other));
+    append_one(&mut writer, 2);
+    let ended = writer.due_writeback().unwrap().expect("a background job is to sync it");
+    assert!(writer.due_writeback().unwrap().is_none(), "once");
+    env.clear_faults();
+    ended.settle().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(versions(&replay_all(&env).0), [1]);
+}
+
+/// What is acknowledged in one segment is durable in all before.
+#[test]
+fn a_sync_waits_for_the_segments_before() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 3);
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(versions(&replay_all(&env).0), [1, 2, 3]);
+
+    for failing in 1..=3 {
+        let env = machine(1);
+        let mut writer = unsynced(&env, 3);
+        let begun = writer.begin_writeback().unwrap();
+        fail_sync(&env, &segment(failing));
+        assert!(writer.sync().is_err(), "segment {failing}");
+        assert!(matches!(begun.settle(), Err(Error::Poisoned(_))));
+        assert!(matches!(append(&mut writer, &records(9, &[1])), Err(Error::Poisoned(_))));
+        assert!(writer.close().is_err());
+    }
+}
+
+/// A job that syncs a segment makes those before durable first: what is left is a prefix.
+#[test]
+fn segments_become_durable_in_order() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 3);
+    let second = writer.due_writeback().unwrap().unwrap();
+    second.settle().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(versions(&replay_all(&env).0), [1, 2]);
+}
+
+#[test]
+fn few_segments_are_unsynced_at_once() {
+    let env = machine(1);
+    drop(unsynced(&env, 9));
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(versions(&replay_all(&env).0), [1, 2, 3, 4, 5]);
+}
+
+/// R-E08: a segment that was not synced is torn, later ones are not: what is left is a prefix, the
+/// rest is reported, and does not come back.
+#[test]
+fn what_follows_a_tear_goes_with_it() {
+    for (lost, kept) in [(1, &[][..]), (2, &[1]), (3, &[1, 2])] {
+        let env = machine(1);
+        drop(unsynced(&env, 4));
+        let from = 64 + if lost == 2 { 40 } else { 0 };
+        fill(&env, lost, from);
+        let (found, replayed) = replay_all(&env);
+        assert_eq!(versions(&found), kept, "segment {lost} is torn");
+        let torn = replayed.torn.as_ref().expect("it is reported");
+        assert_eq!((&torn.file, torn.offset), (&segment(lost), 64));
+        assert!(torn.bytes >= (4 - lost) * LEN as u64, "{torn:?}");
+        assert!(replayed.lost.is_empty());
+        assert!(!env.list(dir()).contains(&format!("{}.log", SegmentId::new(4))));
+
+        let mut writer = go_on(&env, replayed).unwrap();
+        append_one(&mut writer, 20);
+        writer.sync().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        let (found, replayed) = replay_all(&env);
+        assert_eq!(versions(&found), [kept, &[20]].concat());
+        assert_eq!(replayed.torn, None);
+    }
+}
+
+/// R-E22: a record written once a segment was known to be synced proves it: then a tear is damage. So
+/// is one in a log of builds that synced a segment before any record of the next.
+#[test]
+fn damage_of_a_segment_that_was_synced_is_no_tear() {
+    for proof_in in [3, 4] {
+        let env = machine(1);
+        let mut writer = unsynced(&env, 3);
+        if proof_in == 4 {
+            append_one(&mut writer, 4);
+        }
+        writer.sync().unwrap();
+        append(&mut writer, &records(5, &[10])).unwrap();
+        for damaged in 1..proof_in {
+            let whole = env.read_file(&segment(damaged)).unwrap();
+            for from in [64, 104, 64 + record::record_bytes(LEN)] {
+                fill(&env, damaged, from);
+                let before = snapshot(&env);
+                let damage = corruption(try_replay(&env, 1, Recovery::Strict));
+                assert_eq!(damage.file, segment(damaged), "from {from}");
+                assert_eq!(snapshot(&env), before, "a failed replay leaves files as they are");
+            }
+            env.write_file(&segment(damaged), &whole);
+        }
+    }
+}
+
+/// The proof counts wherever it is: behind a tear of its own segment too.
+#[test]
+fn a_proof_behind_a_tear_is_found() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 1);
+    append(&mut writer, &records(2, &[LEN, 10])).unwrap();
+    writer.segments().durable_through(Version::from_ticks(1)).unwrap();
+    append(&mut writer, &records(8, &[10])).unwrap();
+    let mut second = env.read_file(&segment(2)).unwrap();
+    second[64..104].fill(0xA5);
+    env.write_file(&segment(2), &second);
+    fill(&env, 1, 104);
+    assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).file, segment(1));
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    assert!(found.is_empty() && replayed.lost.len() == 1 && replayed.torn.is_some());
+}
+
+/// After a kill all is in the system's cache. What is replayed from there is durable before any record
+/// that proves it is written.
+#[test]
+fn what_a_killed_process_left_is_durable_once_it_is_replayed() {
+    for sync_fails in [false, true] {
+        for seed in 0..20 {
+            let env = machine(seed);
+            let mut writer = unsynced(&env, 3);
+            if sync_fails {
+                fail_sync(&env, &segment(1 + seed % 3));
+                writer.sync().unwrap_err();
+            }
+            let (found, replayed) = replay_all(&env);
+            assert_eq!(versions(&found), [1, 2, 3]);
+            let mut next = go_on(&env, replayed).unwrap();
+            append(&mut next, &records(7, &[10])).unwrap();
+            next.sync().unwrap();
+            env.crash(CrashStyle::LoseUnsynced);
+            assert_eq!(versions(&replay_all(&env).0), [1, 2, 3, 7]);
+        }
+    }
+}
+
+/// After a close every bad record is damage, though nothing follows the segment that ended.
+#[test]
+fn a_close_proves_the_segment_before_an_empty_one() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 1);
+    writer.end_segment(Version::from_ticks(1)).unwrap();
+    writer.close().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(versions(&replay_all(&env).0), [1]);
+    fill(&env, 1, 64);
+    assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).file, segment(1));
+}
+
+/// A file is neither kept nor used again while its sync is under way.
+#[test]
+fn a_segment_is_let_go_once_its_sync_is_over() {
+    let env = machine(1);
+    let mut writer = unsynced(&env, 2);
+    let segments = writer.segments();
+    fail_sync(&env, &segment(1));
+    let last = Version::from_ticks(1);
+    let first = segments.first_needed(last);
+    assert_eq!(first.get(), 2);
+    assert!(matches!(segments.remove_before(first), Err(Error::Poisoned(_))));
+    assert!(env.list(dir()).contains(&format!("{}.log", SegmentId::FIRST)));
+    assert!(matches!(append(&mut writer, &records(9, &[1])), Err(Error::Poisoned(_))));
+
+    let env = machine(1);
+    let writer = unsynced(&env, 2);
+    fail_sync(&env, &segment(1));
+    assert!(matches!(writer.segments().durable_through(last), Err(Error::Poisoned(_))));
+}
