@@ -61,9 +61,10 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// To a value that is stored there.
-    pub(crate) fn new(place: LogPlace, value: &[u8]) -> Self {
-        Self { place, len: value.len() as u32, crc: crc32fast::hash(value) }
+    /// To a value that is stored there, with its checksum if it is known.
+    pub(crate) fn new(place: LogPlace, value: &[u8], crc: Option<u32>) -> Self {
+        let crc = crc.unwrap_or_else(|| crc32fast::hash(value));
+        Self { place, len: value.len() as u32, crc }
     }
 
     /// Whether these are the bytes it was made for.

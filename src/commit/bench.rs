@@ -19,7 +19,7 @@ impl BenchPayload {
         for row_key in row_keys {
             payload.put(row_key, value);
         }
-        Self(payload.into_bytes())
+        Self(payload.build().bytes)
     }
 
     /// Puts it into a memtable, again and again at the next version; entries that it then has.
@@ -27,8 +27,13 @@ impl BenchPayload {
     pub fn apply(&self, times: u64) -> u64 {
         let memtable = Memtable::with_budget(64 << 20);
         for ticks in 1..=times {
-            let applied =
-                apply(&self.0, Origin::Commit, Version::from_ticks(ticks), &memtable, usize::MAX);
+            let applied = apply(
+                &self.0,
+                Origin::Commit(&[]),
+                Version::from_ticks(ticks),
+                &memtable,
+                usize::MAX,
+            );
             debug_assert!(applied.is_ok(), "what was encoded is decoded");
         }
         memtable.entries()

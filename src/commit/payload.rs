@@ -14,6 +14,7 @@ use crate::entry::Kind;
 use crate::error::Damage;
 use crate::key;
 use crate::memtable::{LargeRow, Memtable};
+use crate::reference::LARGE_VALUE_BYTES;
 use crate::tombstone::RangeTombstone;
 use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
@@ -21,15 +22,36 @@ use crate::version::Version;
 const TAG_ROWS: u8 = 1;
 const TAG_DELETE_RANGE: u8 = 2;
 
-/// Builds a payload.
+/// Builds a payload, with its checksum.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
+    /// Of the bytes up to `summed`.
+    hasher: crc32fast::Hasher,
+    summed: usize,
+    values: Vec<ValueSum>,
+}
+
+/// The checksum of a large value in a payload. It is part of the payload's, and what a table file will
+/// have of the value: so no byte of it is looked at twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueSum {
+    /// Where the value ends in the payload.
+    pub(crate) end: usize,
+    pub(crate) crc: u32,
+}
+
+/// What was built.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) crc: u32,
+    pub(crate) values: Vec<ValueSum>,
 }
 
 impl Payload {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes) }
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
     /// Starts a section of `rows` rows of one partition; exactly that many follow.
@@ -42,6 +64,21 @@ impl Payload {
     pub(crate) fn put(&mut self, row_key: &[u8], value: &[u8]) {
         self.row(Kind::Put, row_key);
         push_slice(&mut self.bytes, value);
+        if value.len() >= LARGE_VALUE_BYTES {
+            self.sum_value(value.len());
+        }
+    }
+
+    /// Sums a value that was added last by itself, and adds that to the whole's checksum.
+    fn sum_value(&mut self, len: usize) {
+        let end = self.bytes.len();
+        let (before, value) = self.bytes.split_at(end - len);
+        self.hasher.update(before.get(self.summed..).unwrap_or_default());
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(value);
+        self.hasher.combine(&hasher);
+        self.summed = end;
+        self.values.push(ValueSum { end, crc: hasher.finalize() });
     }
 
     pub(crate) fn delete(&mut self, row_key: &[u8]) {
@@ -64,8 +101,10 @@ impl Payload {
         push_slice(&mut self.bytes, end);
     }
 
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    pub(crate) fn build(self) -> Built {
+        let Self { bytes, mut hasher, summed, values } = self;
+        hasher.update(bytes.get(summed..).unwrap_or_default());
+        Built { bytes, crc: hasher.finalize(), values }
     }
 }
 
@@ -130,20 +169,25 @@ fn decode_rows<'a>(
 /// A damaged payload changes nothing: one from the log is decoded to its end first.
 pub(crate) fn apply(
     payload: &[u8],
-    origin: Origin,
+    origin: Origin<'_>,
     version: Version,
     memtable: &Memtable,
     large: usize,
 ) -> Result<(), Damage> {
-    if origin == Origin::Log {
-        decode(payload, |_| ())?;
-    }
+    let sums = match origin {
+        Origin::Commit(sums) => sums,
+        Origin::Log => {
+            decode(payload, |_| ())?;
+            &[]
+        }
+    };
     decode(payload, |change| match change {
         Change::Row { prefix, row_key, kind, value, end } => {
             memtable.insert(prefix, row_key, version, kind, value);
             if value.len() >= large {
                 let (key, len) = ([prefix, row_key].concat().into(), value.len());
-                memtable.add_large(version, LargeRow { key, offset: end - len, len });
+                let crc = sums.iter().find(|sum| sum.end == end).map(|sum| sum.crc);
+                memtable.add_large(version, LargeRow { key, offset: end - len, len, crc });
             }
         }
         Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
@@ -156,9 +200,9 @@ pub(crate) fn apply(
 
 /// Where a payload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Built by this process just now.
-    Commit,
+pub(crate) enum Origin<'a> {
+    /// Built by this process just now, with these values summed.
+    Commit(&'a [ValueSum]),
     /// Read from the log.
     Log,
 }
@@ -185,7 +229,7 @@ mod tests {
         payload.put(b"a\0b", b"value");
         payload.delete(b"");
         payload.delete_range(b"x", b"y");
-        let bytes = payload.into_bytes();
+        let bytes = payload.build().bytes;
         let mut changes = Vec::new();
         decode(&bytes, |change| changes.push(change)).unwrap();
         assert_eq!(
@@ -208,6 +252,27 @@ mod tests {
                 Change::DeleteRange { start: b"x", end: b"y" },
             ]
         );
+    }
+
+    /// R-E22: the checksum is that of all bytes, with large values and without.
+    #[test]
+    fn a_payload_and_its_large_values_have_their_checksums() {
+        let values = [&[1; 10][..], &[2; LARGE_VALUE_BYTES], &[], &[3; 2 * LARGE_VALUE_BYTES + 5]];
+        for used in 0..=values.len() {
+            let mut payload = Payload::default();
+            payload.rows(b"p", used);
+            let used = values.get(..used).unwrap();
+            used.iter().for_each(|value| payload.put(b"row", value));
+            payload.delete_range(b"x", b"y");
+            let built = payload.build();
+            assert_eq!(built.crc, crc32fast::hash(&built.bytes));
+            let large: Vec<_> = used.iter().filter(|v| v.len() >= LARGE_VALUE_BYTES).collect();
+            assert_eq!(built.values.len(), large.len());
+            for (sum, value) in built.values.iter().zip(large) {
+                assert_eq!(&built.bytes[sum.end - value.len()..sum.end], *value);
+                assert_eq!(sum.crc, crc32fast::hash(value));
+            }
+        }
     }
 
     proptest! {

@@ -26,7 +26,7 @@ use super::gate::Gate;
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
-use super::payload::{self, Origin};
+use super::payload::{self, Built, Origin, ValueSum};
 use super::relay::Relay;
 use super::sequence::Sequencer;
 use super::values::LargeValues;
@@ -175,7 +175,7 @@ impl Pipeline {
 
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
     pub(crate) fn submit(&self, payload: &Prepared) -> Version {
-        let Prepared { bytes, crc } = payload;
+        let Prepared { bytes, crc, values } = payload;
         let large = self.options.large_value_bytes;
         let (ticket, memtable) = self.sequencer.next(
             self.clock.now(),
@@ -188,7 +188,7 @@ impl Pipeline {
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(bytes, Origin::Commit, version, &memtable, large);
+        let applied = payload::apply(bytes, Origin::Commit(values), version, &memtable, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
@@ -287,12 +287,13 @@ impl Pipeline {
 pub(crate) struct Prepared {
     bytes: Arc<Vec<u8>>,
     crc: u32,
+    values: Vec<ValueSum>,
 }
 
 impl Prepared {
     pub(crate) fn new(payload: payload::Payload) -> Self {
+        let Built { bytes, crc, values } = payload.build();
         // Not a slice: that would be a copy.
-        let bytes = Arc::new(payload.into_bytes());
-        Self { crc: wal::payload_crc(&bytes), bytes }
+        Self { bytes: Arc::new(bytes), crc, values }
     }
 }

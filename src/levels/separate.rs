@@ -25,10 +25,11 @@ pub(crate) fn is_mostly_large(memtable: &Memtable) -> bool {
     memtable.large_bytes() > 0 && 2 * memtable.large_bytes() >= memtable.bytes() as u64
 }
 
-/// A key, and where the log has its value.
+/// A key, where the log has its value, and the value's checksum, if it is known.
 struct PlacedKey {
     key: Box<[u8]>,
     place: LogPlace,
+    crc: Option<u32>,
 }
 
 /// The values that a flush need not write.
@@ -47,7 +48,7 @@ impl Separation {
     fn reference(&self, entry: &Entry<'_>) -> Option<Reference> {
         let rows = self.places.get(&entry.version)?;
         let row = rows.iter().find(|row| *row.key == *entry.key)?;
-        Some(Reference::new(row.place, entry.value))
+        Some(Reference::new(row.place, entry.value, row.crc))
     }
 }
 
@@ -87,7 +88,7 @@ impl Separation {
         for frozen in batch {
             frozen.memtable.each_placed(|row, version, place| {
                 if kept.iter().any(|file| file.id() == place.segment) {
-                    let row = PlacedKey { key: row.key.clone(), place };
+                    let row = PlacedKey { key: row.key.clone(), place, crc: row.crc };
                     places.entry(version).or_default().push(row);
                 }
             });

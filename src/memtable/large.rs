@@ -20,6 +20,8 @@ pub(crate) struct LargeRow {
     /// Where the value begins in the payload of its commit.
     pub(crate) offset: usize,
     pub(crate) len: usize,
+    /// The value's checksum, if it is known.
+    pub(crate) crc: Option<u32>,
 }
 
 /// The large rows of one commit.
