@@ -234,23 +234,26 @@ fn script_of_few_syncs() -> Vec<Step> {
     steps
 }
 
-/// R-E10 under the lazier durabilities: what was synced survives, over all segments of the log, and
-/// what is left of the rest is a prefix.
-fn crash_among_few_syncs(style: CrashStyle) {
-    crash_everywhere_in(&script_of_few_syncs(), style, separated_lazily);
-    let at_intervals: fn(&SimEnv) -> Options =
-        |env| separated(env).durability(Durability::Interval(Duration::from_millis(5)));
-    crash_everywhere_in(&script_of_few_syncs(), style, at_intervals);
+/// As [`separated`], with syncs when time passes.
+fn separated_at_intervals(env: &SimEnv) -> Options {
+    separated(env).durability(Durability::Interval(Duration::from_millis(5)))
 }
 
+/// R-E10 under the lazier durabilities: what was synced survives, over all segments of the log, and
+/// what is left of the rest is a prefix.
 #[test]
 fn r_e10_power_loss_among_few_syncs_that_loses_what_was_not_synced() {
-    crash_among_few_syncs(CrashStyle::LoseUnsynced);
+    crash_everywhere_in(&script_of_few_syncs(), CrashStyle::LoseUnsynced, separated_lazily);
 }
 
 #[test]
 fn r_e10_power_loss_among_few_syncs_that_tears_writes() {
-    crash_among_few_syncs(CrashStyle::Torn);
+    crash_everywhere_in(&script_of_few_syncs(), CrashStyle::Torn, separated_lazily);
+}
+
+#[test]
+fn r_e10_power_loss_between_syncs_at_intervals_that_tears_writes() {
+    crash_everywhere_in(&script_of_few_syncs(), CrashStyle::Torn, separated_at_intervals);
 }
 
 /// Power goes again while the database recovers, at every operation of the recovery.

@@ -196,14 +196,29 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Has one job settle the newest, which settles those before: a job for each would only wait for
+    /// the one before, and keep a thread from preparing segments.
     fn settle_in_background(&self, begun: Arc<Writeback>) {
+        *self.unsettled.lock() = Some(begun);
+        if self.settle_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let this = Weak::clone(&self.this);
         let settle = Box::new(move || {
             if let Some(this) = this.upgrade() {
-                this.settle(&begun);
+                this.settle_newest();
             }
         });
         self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, settle);
+    }
+
+    fn settle_newest(&self) {
+        // What comes from here on has a job of its own.
+        self.settle_queued.store(false, Ordering::Release);
+        let newest = self.unsettled.lock().take();
+        if let Some(newest) = newest {
+            self.settle(&newest);
+        }
     }
 
     fn settle(&self, begun: &Writeback) {

@@ -71,6 +71,10 @@ pub(crate) struct Pipeline {
     pub(super) prepare_queued: AtomicBool,
     /// A log segment is to end after this version; `u64::MAX` if none is.
     pub(super) log_boundary: AtomicU64,
+    /// The newest sync that a background job is to settle.
+    pub(super) unsettled: Mutex<Option<Arc<wal::Writeback>>>,
+    /// Such a job is queued, and has not begun.
+    pub(super) settle_queued: AtomicBool,
     /// An interval sync is queued.
     pub(super) sync_queued: AtomicBool,
     pub(super) counters: Counters,
@@ -102,6 +106,8 @@ impl Pipeline {
             sealed: AtomicBool::new(false),
             drive_queued: AtomicBool::new(false),
             prepare_queued: AtomicBool::new(false),
+            unsettled: Mutex::new(None),
+            settle_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
             log_boundary: AtomicU64::new(u64::MAX),
             counters: Counters::default(),

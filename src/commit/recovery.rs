@@ -44,7 +44,7 @@ pub struct RecoveryReport {
     pub replayed_commits: u64,
     /// Bytes of log they took.
     pub replayed_bytes: u64,
-    /// The torn tail that was trimmed from the newest log segment, if there was one.
+    /// The torn tail that was trimmed from the log, if there was one.
     pub torn_tail: Option<TornTail>,
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
     pub lost: Vec<Corruption>,
@@ -54,16 +54,16 @@ pub struct RecoveryReport {
 }
 
 /// A torn tail: bytes of writes that were under way, and not acknowledged, when the machine
-/// stopped.
+/// stopped. It goes from a place in one log segment to the end of the log.
 ///
 /// See [`RecoveryReport`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
-    /// The log segment.
+    /// The log segment that it begins in; what was in later ones is gone with it.
     pub file: std::path::PathBuf,
     /// Where the tail began, in bytes from the file's start.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Its length in bytes, over all segments; at most, where a segment was used before.
     pub bytes: u64,
 }
 

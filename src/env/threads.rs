@@ -86,8 +86,8 @@ impl Threads {
         let threads = Self {
             log: Queue::new("tablestone-log", 1),
             flush: Queue::new("tablestone-flush", 1),
-            // A segment is made ready while another is synced.
-            segment: Queue::new("tablestone-segment", 2),
+            // A segment is made ready while another is synced, and a second sync waits for that.
+            segment: Queue::new("tablestone-segment", 3),
             compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
             read: Queue::new("tablestone-read", reader_threads()),
         };

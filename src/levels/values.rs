@@ -22,6 +22,7 @@ use crate::wal::{SealedSegment, SegmentId};
 /// What flushes ask of the log.
 pub(crate) trait ValueLog: Send + Sync {
     /// Ends the segment that is written, if nothing in it is later than `last`, which is published.
+    /// Waits until what ended is durable.
     fn end_segment(&self, last: Version) -> FlushedLog;
     /// From now on a segment is a file of values.
     fn keep(&self, segment: SegmentId);

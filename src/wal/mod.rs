@@ -8,11 +8,13 @@
 //! Invariants:
 //! * A record that a returned sync covers is replayed after any crash, or replay fails with its
 //!   file and offset; what is replayed is a prefix of what was appended.
-//! * A segment holds no record before its predecessor is sealed and synced, so only the newest
-//!   segment with records can have a torn tail.
+//! * A segment holds no record before its predecessor is sealed, and is not synced before its
+//!   predecessor is. Commits do not wait for that: so the tail that a crash tears off may begin in
+//!   one segment and go on in the next.
 //! * Damage is told from a torn tail by proof. Each record says up to where the segment was
-//!   synced when it was written: a bad record below such an offset was synced, so it is damage;
-//!   behind all of them, it is what a crash left of a write that nobody was told is durable.
+//!   synced when it was written, or that not even its predecessors were known to be: a bad record
+//!   below such an offset, or in a segment before, was synced, so it is damage; behind all of them,
+//!   it is what a crash left of a write that nobody was told is durable.
 //!
 //! The room calls env, and the ground floor; what a payload means belongs to its callers.
 

@@ -48,6 +48,9 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A segment that would have to grow and has so many bytes is given up for one that was prepared with
 /// more zeros: those that the writer writes itself are time that commits wait for.
 const GIVE_UP_BYTES: u64 = 1 << 20;
+/// The next segment, if it needs no zeros, is prepared once this part of one is full: it takes a few
+/// syncs, of a device that large commits keep busy.
+const PREPARED_AFTER_PART: u64 = 8;
 /// Each chunk of zeros that the writer writes is twice the one before, up to this: an idle log does not
 /// hold much space.
 const MAX_ZEROS_BYTES: usize = 4 << 20;
@@ -143,7 +146,8 @@ impl Writer {
             prewritten if self.segments.zeros_ahead() && prewritten < bytes => {
                 GIVE_UP_BYTES.max(prewritten / 2)
             }
-            _ => bytes / 2,
+            _ if self.segments.zeros_ahead() => bytes / 2,
+            _ => bytes / PREPARED_AFTER_PART,
         };
         self.end > enough && !self.segments.is_prepared()
     }
