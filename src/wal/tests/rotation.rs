@@ -115,6 +115,24 @@ fn what_follows_a_tear_goes_with_it() {
     }
 }
 
+/// Wherever the power goes again while segments behind a tear are removed, also such as have no records.
+#[test]
+fn no_gap_is_left_where_later_segments_are_removed() {
+    for style in [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn] {
+        for cut in 0..10 {
+            let env = machine(cut);
+            drop(unsynced(&env, 4));
+            // All of it reached the disk, but for what these are emptied of.
+            (1..=4).for_each(|id| fill(&env, id, if id % 2 == 1 { 64 } else { LEN }));
+            env.crash_after(cut);
+            let _ = try_replay(&env, 1, Recovery::Strict);
+            env.crash(style);
+            assert_eq!(versions(&replay_all(&env).0), [0; 0], "{style:?} after {cut}");
+            assert_eq!(versions(&replay_all(&env).0), [0; 0]);
+        }
+    }
+}
+
 /// R-E22: a record written once a segment was known to be synced proves it: then a tear is damage. So
 /// is one in a log of builds that synced a segment before any record of the next.
 #[test]
