@@ -49,17 +49,40 @@ impl FilterBuilder {
     }
 
     /// The encoded filters; at least one.
-    pub(super) fn finish(mut self) -> impl Iterator<Item = Vec<u8>> {
+    pub(super) fn finish(self) -> impl Iterator<Item = Vec<u8>> {
         let filters = self.len().div_ceil(FILTER_BYTES).max(1);
-        // Sorted, the hashes of one filter are next to each other.
-        self.hashes.sort_unstable();
+        let (grouped, ends) = self.group(filters);
         let mut start = 0;
-        (0..filters).map(move |filter| {
-            let rest = self.hashes.get(start..).unwrap_or_default();
-            let count = rest.partition_point(|&hash| filter_of(hash, filters) <= filter);
-            start += count;
-            encode_filter(rest.get(..count).unwrap_or_default())
+        ends.into_iter().map(move |end| {
+            let hashes = grouped.get(start..end).unwrap_or_default();
+            start = end;
+            encode_filter(hashes)
         })
+    }
+
+    /// The hashes with those of one filter next to each other, and where those of each end. Their
+    /// order within a filter makes no difference, so they need not be sorted.
+    fn group(self, filters: usize) -> (Vec<u64>, Vec<usize>) {
+        let mut next = vec![0; filters];
+        for &hash in &self.hashes {
+            if let Some(count) = next.get_mut(filter_of(hash, filters)) {
+                *count += 1;
+            }
+        }
+        let mut start = 0;
+        for count in &mut next {
+            start += std::mem::replace(count, start);
+        }
+        let mut grouped = vec![0; self.hashes.len()];
+        for hash in self.hashes {
+            if let Some(at) = next.get_mut(filter_of(hash, filters))
+                && let Some(place) = grouped.get_mut(*at)
+            {
+                *place = hash;
+                *at += 1;
+            }
+        }
+        (grouped, next)
     }
 }
 
@@ -314,6 +337,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn each_hash_goes_to_its_filter(
+            hashes in proptest::collection::vec(any::<u64>(), 0..300),
+            filters in 1usize..20,
+        ) {
+            let (grouped, ends) = FilterBuilder { hashes: hashes.clone() }.group(filters);
+            let mut start = 0;
+            for (filter, &end) in ends.iter().enumerate() {
+                prop_assert!(grouped[start..end].iter().all(|&h| filter_of(h, filters) == filter));
+                start = end;
+            }
+            let sorted = |mut hashes: Vec<u64>| { hashes.sort_unstable(); hashes };
+            prop_assert_eq!(sorted(grouped), sorted(hashes));
+        }
+
         /// Its answer is the crate's, for any bits, seeds and number of probes.
         #[test]
         fn it_answers_as_the_crate_that_writes_it(
