@@ -161,7 +161,8 @@ setters! {
     read_mode: ReadMode;
     /// What opening does about damage. Default [`Recovery::Strict`].
     recovery: Recovery;
-    /// Threads that compact. Default 2; at least 1.
+    /// Threads that compact. Default 2; at least 1. As many more help with loads, where there are
+    /// processors for them.
     background_threads: usize;
     /// How long a write waits under overload before [`Error::Busy`]. Default 10 s (R-E24).
     busy_timeout: Duration;

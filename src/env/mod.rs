@@ -5,6 +5,7 @@
 //! engine reaches neither file system, clock nor threads except through these traits. This room
 //! calls no other.
 
+mod deferred;
 mod real;
 mod sim;
 mod threads;
@@ -16,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use deferred::{Deferred, InOrder};
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
@@ -168,12 +170,18 @@ pub enum JobClass {
     Compaction,
     /// Reads whose callers have no thread to wait on; many at once.
     Read,
+    /// Parts of a load, beside it. Queued only where there are [helpers](Jobs::helpers).
+    Help,
 }
 
 /// The background jobs of one database.
 pub trait Jobs: Send + Sync + fmt::Debug {
     /// Queues a job to run once `delay` has passed. After [`stop`](Jobs::stop) it is dropped.
     fn spawn_after(&self, class: JobClass, delay: Duration, job: Job);
+    /// Threads that help with loads; without any, each load does all itself.
+    fn helpers(&self) -> usize {
+        0
+    }
     /// Where jobs are stepped by a test: runs the next one on this thread, or waits for one that
     /// another thread runs, and says whether there was one. Where they have threads: does nothing,
     /// `false`.

@@ -1,7 +1,8 @@
 //! [`Threads`]: background jobs on threads, one queue and its own threads for each [`JobClass`].
 //!
-//! Each queue has a thread from the start, so that no job waits for one that the machine refuses;
-//! more start with the first jobs that need them. They end at [`Jobs::stop`]. A queue is ordered
+//! Each queue but the helpers' has a thread from the start, so that no job waits for one that the
+//! machine refuses; more start with the first jobs that need them. What helpers have not begun is
+//! done by who needs it. They end at [`Jobs::stop`]. A queue is ordered
 //! by the instant a job is due, then by arrival. Invariant: a queued job has a thread that waits
 //! for it or that will look at the queue when its present job ends.
 
@@ -25,11 +26,17 @@ pub(super) struct Threads {
     segment: Arc<Queue>,
     compaction: Arc<Queue>,
     read: Arc<Queue>,
+    help: Arc<Queue>,
 }
 
 /// Reads that run at once: more than there are processors, as some wait for the disk.
-fn reader_threads() -> usize {
-    2 * thread::available_parallelism().map_or(4, usize::from).max(4)
+fn reader_threads(processors: usize) -> usize {
+    2 * processors.max(4)
+}
+
+/// As many as compact, but for the processor that a load has itself.
+fn helper_threads(processors: usize, compaction_threads: usize) -> usize {
+    compaction_threads.min(processors.saturating_sub(1))
 }
 
 struct Queue {
@@ -83,22 +90,26 @@ impl Ord for Queued {
 
 impl Threads {
     pub(super) fn start(compaction_threads: usize) -> io::Result<Self> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         let threads = Self {
             log: Queue::new("tablestone-log", 1),
             flush: Queue::new("tablestone-flush", 1),
             // A segment is made ready while another is synced, and a second sync waits for that.
             segment: Queue::new("tablestone-segment", 3),
             compaction: Queue::new("tablestone-compaction", compaction_threads.max(1)),
-            read: Queue::new("tablestone-read", reader_threads()),
+            read: Queue::new("tablestone-read", reader_threads(processors)),
+            help: Queue::new("tablestone-help", helper_threads(processors, compaction_threads)),
         };
-        for queue in threads.queues() {
+        let [always @ .., _help] = threads.queues();
+        for queue in always {
             queue.start_thread(&mut queue.state.lock())?;
         }
         Ok(threads)
     }
 
-    fn queues(&self) -> [&Arc<Queue>; 5] {
-        [&self.read, &self.compaction, &self.flush, &self.segment, &self.log]
+    /// Helpers last: who stops meanwhile may need what they do.
+    fn queues(&self) -> [&Arc<Queue>; 6] {
+        [&self.read, &self.compaction, &self.flush, &self.segment, &self.log, &self.help]
     }
 }
 
@@ -110,8 +121,13 @@ impl Jobs for Threads {
             JobClass::Segment => &self.segment,
             JobClass::Compaction => &self.compaction,
             JobClass::Read => &self.read,
+            JobClass::Help => &self.help,
         };
         queue.push(delay, job);
+    }
+
+    fn helpers(&self) -> usize {
+        self.help.max_threads
     }
 
     fn assist(&self) -> bool {
@@ -316,6 +332,12 @@ mod tests {
         threads.spawn_after(JobClass::Compaction, Duration::ZERO, job);
         let dropped = receiver.recv_timeout(LONG);
         assert_eq!(dropped, Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn nobody_helps_where_there_is_one_processor() {
+        assert_eq!(helper_threads(1, 2), 0);
+        assert_eq!((helper_threads(2, 2), helper_threads(16, 2)), (1, 2));
     }
 
     #[test]

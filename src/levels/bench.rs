@@ -46,7 +46,7 @@ impl BenchLevels {
         let path = dir.join(file_name(FileId::new(1)));
         let file = disk.create(&path).map_err(|error| Error::io("create", &path, error))?;
         let options = WriterOptions { compression: None, block_bytes: 4 << 10 };
-        let mut writer = Writer::new(file, path.clone(), FileId::new(1), options)?;
+        let mut writer = Writer::new(file, path.clone(), FileId::new(1), options);
         writer.add(Entry { key: b"key", version: version(1), kind: Kind::Put, value: b"" })?;
         let written = writer.finish()?;
         let cache = Arc::new(BlockCache::new(1 << 20));

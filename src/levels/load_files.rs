@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::file::TableFile;
 use super::output::{Cut, Outputs};
 use super::picker;
 use super::reserved::Reservation;
@@ -22,7 +21,8 @@ pub(super) struct LoadFiles {
     version: Version,
     /// The file that is being written, and its level.
     current: Option<(Level, Outputs<'static, Arc<Tree>>)>,
-    done: Vec<(Level, Arc<TableFile>)>,
+    /// Those before it, with their lengths, or about what these will be.
+    done: Vec<(Level, u64, Outputs<'static, Arc<Tree>>)>,
 }
 
 impl LoadFiles {
@@ -42,7 +42,7 @@ impl LoadFiles {
                 let level = self.next_level();
                 let tree = Arc::clone(&self.reservation.tree);
                 let cut = Cut { file_bytes, grandparents: &[] };
-                let file = Outputs::new(tree, level, self.version, cut);
+                let file = Outputs::new(tree, level, self.version, cut).helped();
                 self.current.insert((level, file)).1.add(entry, true)
             }
         }
@@ -53,8 +53,8 @@ impl LoadFiles {
         let Tree { views, sizing, .. } = &*self.reservation.tree;
         let state = &views.load().levels;
         let has_room = |level: &Level| {
-            let ours = self.done.iter().filter(|(at, _)| at == level);
-            let ours: u64 = ours.map(|(_, file)| file.meta.bytes).sum();
+            let ours = self.done.iter().filter(|(at, ..)| at == level);
+            let ours: u64 = ours.map(|(_, bytes, _)| bytes).sum();
             let bytes = state.bytes(*level) + ours + sizing.file_bytes;
             bytes <= picker::target(sizing, *level)
         };
@@ -62,10 +62,15 @@ impl LoadFiles {
         sorted.find(has_room).unwrap_or(Level::LAST)
     }
 
+    /// Ends the current file beside what comes next; those before it have ended then.
     fn end_file(&mut self) -> Result<()> {
-        if let Some((level, file)) = self.current.take() {
-            let files = file.finish()?;
-            self.done.extend(files.into_iter().map(|file| (level, file)));
+        if let Some((level, mut file)) = self.current.take() {
+            if let Some((_, _, before)) = self.done.last_mut() {
+                before.settle(0)?;
+            }
+            let bytes = file.written_bytes();
+            file.end_file()?;
+            self.done.push((level, bytes, file));
         }
         Ok(())
     }
@@ -76,13 +81,16 @@ impl LoadFiles {
     /// What writing reports. If it is the manifest's, it is not known whether they are part of it.
     pub(super) fn install(mut self) -> Result<()> {
         self.end_file()?;
-        let files = std::mem::take(&mut self.done);
+        for (_, _, file) in &mut self.done {
+            file.settle(0)?;
+        }
+        if let Some((_, _, last)) = self.done.last() {
+            last.sync_names()?;
+        }
+        let files: Vec<_> = std::mem::take(&mut self.done)
+            .into_iter()
+            .flat_map(|(level, _, file)| file.into_files().into_iter().map(move |f| (level, f)))
+            .collect();
         if files.is_empty() { Ok(()) } else { self.reservation.tree.install_new(&files) }
-    }
-}
-
-impl Drop for LoadFiles {
-    fn drop(&mut self) {
-        self.done.iter().for_each(|(_, file)| file.set_obsolete());
     }
 }

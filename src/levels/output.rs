@@ -4,17 +4,22 @@
 //! [reserved](super::reserved), and files that do not become part of the tree are removed: an
 //! [`Outputs`] that is dropped unfinished, or finished ones that are refused, leave nothing behind.
 
+use std::collections::VecDeque;
+use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::file::TableFile;
+use super::file::{Janitor, TableFile};
 use super::state::Level;
 use super::tree::Tree;
+use crate::cache::BlockCache;
 use crate::entry::Entry;
+use crate::env::{Deferred, Disk};
 use crate::error::{Error, Result};
-use crate::sst::{self, FileId, FileMeta, Reader, Writer, WriterOptions};
+use crate::options::ReadMode;
+use crate::sst::{self, FileId, Reader, Writer, WriterOptions};
 use crate::version::Version;
 
 /// Where files end.
@@ -25,6 +30,10 @@ pub(super) struct Cut<'a> {
     /// compaction later, so it ends early.
     pub(super) grandparents: &'a [Arc<TableFile>],
 }
+
+/// Helpers compress and write files where their usual size is at least this: the memory it takes is
+/// small beside the budget that such a size comes from.
+const HELPED_FILE_BYTES: u64 = 4 << 20;
 
 /// A file ends when the files below that it overlaps reach this many times its own full size.
 const GRANDPARENT_LIMIT: u64 = 10;
@@ -45,10 +54,14 @@ pub(super) struct Outputs<'a, T: Deref<Target = Tree> = &'a Tree> {
     level: Level,
     gc_bound: Version,
     cut: Cut<'a>,
+    /// Whether helpers do part of it.
+    is_helped: bool,
     /// Where reserved keys begin, in order, and the first of these places that is not passed.
     reserved: Vec<Box<[u8]>>,
     next_reserved: usize,
     current: Option<(PathBuf, Writer)>,
+    /// Files that got all their entries and are being ended, oldest first.
+    ending: VecDeque<Ending>,
     done: Vec<Arc<TableFile>>,
     /// The first of the files below that does not end before the current key.
     next_below: usize,
@@ -65,11 +78,19 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
             level,
             gc_bound,
             cut,
+            is_helped: false,
             current: None,
+            ending: VecDeque::new(),
             done: Vec::new(),
             next_below: 0,
             passed: 0,
         }
+    }
+
+    /// Lets helpers, if there are any, compress, write and end files beside who adds entries.
+    pub(super) fn helped(mut self) -> Self {
+        self.is_helped = true;
+        self
     }
 
     /// Adds the next entry; `starts_key` says that none of its key was added before.
@@ -126,54 +147,114 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
         let file = self.tree.disk.create(&path).map_err(|e| Error::io("create", &path, e))?;
         let compression = self.tree.zstd.filter(|_| self.level >= Level::FIRST_COMPRESSED);
         let options = WriterOptions { compression, ..WriterOptions::default() };
-        match Writer::new(file, path.clone(), id, options) {
-            Ok(writer) => {
-                self.current = Some((path, writer));
-                Ok(())
-            }
-            Err(error) => {
-                self.tree.janitor.remove(path);
-                Err(error)
-            }
-        }
+        let writer = Writer::new(file, path.clone(), id, options);
+        let is_large = self.tree.sizing.file_bytes >= HELPED_FILE_BYTES;
+        let pays = self.is_helped && is_large;
+        let writer = if pays { writer.help(&self.tree.jobs) } else { writer };
+        self.current = Some((path, writer));
+        Ok(())
     }
 
-    fn end_file(&mut self) -> Result<()> {
-        let Some((path, writer)) = self.current.take() else { return Ok(()) };
-        let opened = writer.finish().and_then(|meta| self.open(meta, path.clone()));
-        match opened {
-            Ok(file) => {
-                self.done.push(Arc::new(file));
-                Ok(())
-            }
-            Err(error) => {
-                self.tree.janitor.remove(path);
-                Err(error)
-            }
+    /// Ends the current file; with help, beside what comes next. The file before it has ended then, so
+    /// that what two of them keep in memory is the most there is.
+    pub(super) fn end_file(&mut self) -> Result<()> {
+        if let Some((path, writer)) = self.current.take() {
+            let opening = self.opening(path.clone());
+            let file = if self.is_helped {
+                Deferred::new(&*self.tree.jobs, move || opening.end(writer))
+            } else {
+                Deferred::done(opening.end(writer))
+            };
+            self.ending.push_back(Ending { path, file });
         }
+        self.settle(1)
     }
 
-    fn open(&self, meta: FileMeta, path: PathBuf) -> Result<TableFile> {
-        let cache = Arc::clone(&self.tree.cache);
-        let reader = Reader::open(&*self.tree.disk, &path, &meta, cache, self.tree.read_mode)?;
-        let janitor = Arc::clone(&self.tree.janitor);
-        Ok(TableFile::new(meta, reader, self.gc_bound, path, janitor))
+    /// Waits until at most `most` files are being ended.
+    pub(super) fn settle(&mut self, most: usize) -> Result<()> {
+        while self.ending.len() > most {
+            let Some(Ending { path, file }) = self.ending.pop_front() else { break };
+            let panicked = || Err(Error::io("end", &path, io::Error::other("it panicked")));
+            match file.finish().unwrap_or_else(panicked) {
+                Ok(file) => self.done.push(Arc::new(file)),
+                Err(error) => {
+                    self.tree.janitor.remove(path);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn opening(&self, path: PathBuf) -> Opening {
+        let Tree { disk, cache, janitor, read_mode, .. } = &*self.tree;
+        Opening {
+            disk: Arc::clone(disk),
+            cache: Arc::clone(cache),
+            janitor: Arc::clone(janitor),
+            read_mode: *read_mode,
+            gc_bound: self.gc_bound,
+            path,
+        }
     }
 
     /// Ends the last file and makes all names durable.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<TableFile>>> {
-        self.end_file()?;
-        if !self.done.is_empty() {
-            let dir = &self.tree.dir;
-            self.tree.disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))?;
+        if let Some((path, writer)) = self.current.take() {
+            let file = Deferred::done(self.opening(path.clone()).end(writer));
+            self.ending.push_back(Ending { path, file });
         }
-        Ok(std::mem::take(&mut self.done))
+        self.settle(0)?;
+        if !self.done.is_empty() {
+            self.sync_names()?;
+        }
+        Ok(self.into_files())
+    }
+
+    /// Makes the names of all files durable.
+    pub(super) fn sync_names(&self) -> Result<()> {
+        let dir = &self.tree.dir;
+        self.tree.disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))
+    }
+
+    /// The files that have ended; none is removed any more.
+    pub(super) fn into_files(mut self) -> Vec<Arc<TableFile>> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// A file that is being ended.
+struct Ending {
+    path: PathBuf,
+    file: Deferred<Result<TableFile>>,
+}
+
+/// What it takes to open a file, on any thread.
+struct Opening {
+    disk: Arc<dyn Disk>,
+    cache: Arc<BlockCache>,
+    janitor: Arc<Janitor>,
+    read_mode: ReadMode,
+    gc_bound: Version,
+    path: PathBuf,
+}
+
+impl Opening {
+    /// Writes what follows the entries, syncs the file and opens it.
+    fn end(self, writer: Writer) -> Result<TableFile> {
+        let meta = writer.finish()?;
+        let reader = Reader::open(&*self.disk, &self.path, &meta, self.cache, self.read_mode)?;
+        Ok(TableFile::new(meta, reader, self.gc_bound, self.path, self.janitor))
     }
 }
 
 impl<T: Deref<Target = Tree>> Drop for Outputs<'_, T> {
     fn drop(&mut self) {
         self.done.iter().for_each(|file| file.set_obsolete());
+        for Ending { path, file } in self.ending.drain(..) {
+            drop(file);
+            self.tree.janitor.remove(path);
+        }
         if let Some((path, writer)) = self.current.take() {
             drop(writer);
             self.tree.janitor.remove(path);

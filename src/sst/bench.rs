@@ -34,7 +34,7 @@ impl BenchTable {
         let file =
             disk.create(&path).map_err(|error| crate::error::Error::io("create", &path, error))?;
         let options = WriterOptions { compression, block_bytes };
-        let mut writer = Writer::new(file, path.clone(), id, options)?;
+        let mut writer = Writer::new(file, path.clone(), id, options);
         for (i, (key, value)) in entries.enumerate() {
             let version = Version::from_ticks(133_000_000_000_000_000 + i as u64 * 7919 % 100_003);
             writer.add(Entry { key, version, kind: Kind::Put, value })?;

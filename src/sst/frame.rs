@@ -128,66 +128,65 @@ fn decompress(compressed: &[u8], out: &mut [u8]) -> std::io::Result<usize> {
     })
 }
 
-/// Turns payloads into stored blocks.
-pub(super) struct Sealer {
-    file: FileId,
-    zstd: Option<Compressor<'static>>,
-    compressed: Vec<u8>,
-}
-
-impl Sealer {
-    /// Compresses at that zstd level, or not at all.
-    pub(super) fn new(file: FileId, level: Option<i32>) -> std::io::Result<Self> {
-        let zstd = level.map(Compressor::new).transpose()?;
-        Ok(Self { file, zstd, compressed: Vec::new() })
-    }
-
-    /// Appends a block, compressed if that is worth it, and says whether it was.
-    pub(super) fn seal(
-        &mut self,
-        payload: &[u8],
-        offset: BlockOffset,
-        out: &mut Vec<u8>,
-    ) -> std::io::Result<bool> {
-        let compressed = self.compress(payload)?;
-        if compressed {
-            frame(&self.compressed, ZSTD, payload.len(), self.file, offset, out);
-        } else {
-            self.seal_plain(payload, offset, out);
-        }
-        Ok(compressed)
-    }
-
-    /// Appends a block that is not compressed.
-    pub(super) fn seal_plain(&self, payload: &[u8], offset: BlockOffset, out: &mut Vec<u8>) {
-        frame(payload, NONE, payload.len(), self.file, offset, out);
-    }
-
-    /// Whether `self.compressed` now holds the payload, and so much shorter that it is worth
-    /// decompressing at every read that misses the cache.
-    fn compress(&mut self, payload: &[u8]) -> std::io::Result<bool> {
-        let Some(zstd) = &mut self.zstd else { return Ok(false) };
-        self.compressed.clear();
-        self.compressed.reserve(zstd::zstd_safe::compress_bound(payload.len()));
-        zstd.compress_to_buffer(payload, &mut self.compressed)?;
-        Ok(self.compressed.len() < payload.len() - payload.len() / 8)
-    }
-}
-
-fn frame(
-    payload: &[u8],
+/// A payload as it is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body<'a> {
+    bytes: &'a [u8],
     compression: u8,
     raw_len: usize,
-    file: FileId,
-    offset: BlockOffset,
-    out: &mut Vec<u8>,
-) {
+}
+
+impl<'a> Body<'a> {
+    /// As it is.
+    pub(super) fn plain(payload: &'a [u8]) -> Self {
+        Self { bytes: payload, compression: NONE, raw_len: payload.len() }
+    }
+
+    /// What [`compress`] made of a payload of `raw_len` bytes.
+    pub(super) fn compressed(bytes: &'a [u8], raw_len: usize) -> Self {
+        let compression = if bytes.len() == raw_len { NONE } else { ZSTD };
+        Self { bytes, compression, raw_len }
+    }
+
+    /// Whether it must be expanded when it is read.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.compression == ZSTD
+    }
+
+    /// Appends the block that is stored at that place.
+    pub(super) fn seal(&self, file: FileId, offset: BlockOffset, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(self.bytes);
+        out.push(self.compression);
+        out.extend_from_slice(&(self.raw_len as u32).to_le_bytes());
+        let crc = checksum(out.get(start..).unwrap_or_default(), file, offset);
+        out.extend_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Appends a payload, compressed at that zstd level if it gets so much shorter that it is worth
+/// decompressing at every read that misses the cache, else as it is. How long it is says which.
+pub(super) fn compress(level: i32, payload: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+    thread_local! {
+        // A context costs more to make than a block to compress.
+        static CONTEXT: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
+    }
     let start = out.len();
-    out.extend_from_slice(payload);
-    out.push(compression);
-    out.extend_from_slice(&(raw_len as u32).to_le_bytes());
-    let crc = checksum(out.get(start..).unwrap_or_default(), file, offset);
-    out.extend_from_slice(&crc.to_le_bytes());
+    out.resize(start + zstd::zstd_safe::compress_bound(payload.len()), 0);
+    let len = CONTEXT.with_borrow_mut(|context| {
+        let (_, compressor) = match context {
+            Some(kept) if kept.0 == level => kept,
+            _ => context.insert((level, Compressor::new(level)?)),
+        };
+        compressor.compress_to_buffer(payload, out.get_mut(start..).unwrap_or_default())
+    })?;
+    if len < payload.len() - payload.len() / 8 {
+        out.truncate(start + len);
+    } else {
+        out.truncate(start);
+        out.extend_from_slice(payload);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -198,8 +197,15 @@ mod tests {
     const AT: BlockOffset = BlockOffset(100);
 
     fn sealed(payload: &[u8], level: Option<i32>) -> Vec<u8> {
-        let mut out = Vec::new();
-        Sealer::new(FILE, level).unwrap().seal(payload, AT, &mut out).unwrap();
+        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        let body = match level {
+            Some(level) => {
+                compress(level, payload, &mut bytes).unwrap();
+                Body::compressed(&bytes, payload.len())
+            }
+            None => Body::plain(payload),
+        };
+        body.seal(FILE, AT, &mut out);
         out
     }
 

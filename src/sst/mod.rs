@@ -27,7 +27,9 @@ mod index;
 mod meta;
 mod reader;
 mod run;
+mod sink;
 mod source;
+mod squeeze;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -4,23 +4,24 @@
 //! directory) is kept in memory and follows at the end. Until [`finish`](Writer::finish) returns
 //! the file is no table file: it has no footer.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::block::{BlockBuilder, RestartInterval};
 use super::filter::{FilterBuilder, FilterIndex};
-use super::footer::{Directory, Footer};
-use super::frame::Sealer;
+use super::footer::Directory;
+use super::frame::Body;
 use super::index::{BlockHandle, Fence, IndexBuilder, NEWEST, TopIndex};
 use super::meta::{FileMeta, Tally};
-use crate::cache::{BlockOffset, FileId};
+use super::sink::Sink;
+use super::squeeze::{Label, Squeeze, Squeezed};
+use crate::cache::FileId;
 use crate::entry::Entry;
-use crate::env::DiskFile;
+use crate::env::{DiskFile, Jobs};
 use crate::error::{Error, Result};
 use crate::key;
 
-/// Stored blocks are collected up to about this size, then written at once.
-const WRITE_BYTES: usize = 256 << 10;
 /// How far a lookup walks in a data block. Point reads of 110-byte entries, 22 MB in memory, by
 /// bytes between restarts: 256: 0.55 µs (8 % more space than 16 entries), 512: 0.50 µs (4 %),
 /// 1024: 0.54 µs (1.5 %), 16 entries: 0.63 µs.
@@ -54,6 +55,8 @@ impl Default for WriterOptions {
 /// Writes one table file from entries in order.
 pub(crate) struct Writer {
     sink: Sink,
+    /// Where data blocks are compressed.
+    squeeze: Option<Squeeze>,
     block_bytes: usize,
     block: BlockBuilder,
     data_blocks: usize,
@@ -68,19 +71,15 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts an empty file; `path` is for messages.
-    ///
-    /// # Errors
-    /// A compression level that zstd does not have.
     pub(crate) fn new(
         file: Arc<dyn DiskFile>,
         path: PathBuf,
         id: FileId,
         options: WriterOptions,
-    ) -> Result<Self> {
-        let sealer = Sealer::new(id, options.compression)
-            .map_err(|error| Error::io("set up compression for", &path, error))?;
-        Ok(Self {
-            sink: Sink { file, path, id, sealer, pending: Vec::new(), written: 0 },
+    ) -> Self {
+        Self {
+            sink: Sink::new(file, path, id),
+            squeeze: options.compression.map(Squeeze::new),
             block_bytes: options.block_bytes,
             block: BlockBuilder::new(RESTART_INTERVAL),
             data_blocks: 0,
@@ -89,7 +88,19 @@ impl Writer {
             index: IndexBuilder::new(),
             filter: FilterBuilder::default(),
             tally: Tally::new(),
-        })
+        }
+    }
+
+    /// Lets helpers, if there are any, compress and write beside who adds entries. The file is the
+    /// same, byte for byte. It takes 3 MiB of memory, so it is for files much larger.
+    pub(crate) fn help(mut self, helpers: &Arc<dyn Jobs>) -> Self {
+        if helpers.helpers() > 0 {
+            self.sink.help(Arc::clone(helpers));
+            if let Some(squeeze) = &mut self.squeeze {
+                squeeze.help(Arc::clone(helpers));
+            }
+        }
+        self
     }
 
     /// Adds the next entry: keys ascend, versions descend within a key.
@@ -107,7 +118,7 @@ impl Writer {
             } else {
                 Fence::at(self.block.last_key(), self.block.last_version())
             };
-            self.end_block(&fence)?;
+            self.end_block(fence)?;
         }
         let counted = if is_new_key {
             self.add_to_filter(entry.key, is_first);
@@ -115,7 +126,7 @@ impl Writer {
         } else {
             self.tally.add(&entry)
         };
-        counted.map_err(|damage| damage.in_file(&self.sink.path, self.sink.end().0))?;
+        counted.map_err(|damage| damage.in_file(self.sink.path(), self.sink.end().0))?;
         self.block.add(entry.key, entry.version, entry.kind, entry.value);
         Ok(())
     }
@@ -144,25 +155,46 @@ impl Writer {
         }
     }
 
-    fn end_block(&mut self, fence: &Fence) -> Result<()> {
-        let (offset, len, compressed) = self.sink.append_compressed(self.block.finish())?;
+    fn end_block(&mut self, fence: Fence) -> Result<()> {
+        let label = Label { fence, entries_before: self.entries_before };
+        let payload = self.block.finish();
+        match &mut self.squeeze {
+            None => {
+                let body = Body::plain(payload);
+                store(&mut self.sink, &mut self.index, &mut self.data_blocks, body, &label)?;
+            }
+            Some(squeeze) => {
+                squeeze.push(payload, label);
+                self.store_squeezed(Squeeze::pop)?;
+            }
+        }
         self.block.clear();
-        let handle = BlockHandle {
-            offset,
-            len,
-            compressed,
-            ordinal: self.data_blocks,
-            entries_before: self.entries_before,
-        };
-        self.index.add(fence, &handle);
-        self.data_blocks += 1;
         self.entries_before = self.tally.entries();
+        Ok(())
+    }
+
+    /// Stores what comes out of the squeeze, if there is one.
+    fn store_squeezed(
+        &mut self,
+        pop: impl Fn(&mut Squeeze) -> io::Result<Option<Squeezed>>,
+    ) -> Result<()> {
+        let Self { sink, index, data_blocks, squeeze: Some(squeeze), .. } = self else {
+            return Ok(());
+        };
+        let failed = |sink: &Sink, e| Error::io("compress a block of", sink.path(), e);
+        while let Some(batch) = pop(squeeze).map_err(|e| failed(sink, e))? {
+            for (body, label) in batch.blocks() {
+                store(sink, index, data_blocks, body, label)?;
+            }
+        }
         Ok(())
     }
 
     /// About the length the file would have if it were finished now.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.sink.end().0 + (self.block.len() + self.index.len() + self.filter.len()) as u64
+        let inside = self.squeeze.as_ref().map_or(0, Squeeze::inside);
+        let rest = self.block.len() + self.index.len() + self.filter.len();
+        self.sink.end().0 + (inside + rest) as u64
     }
 
     /// Ends and syncs the file; making its name durable is the caller's.
@@ -173,81 +205,42 @@ impl Writer {
         if self.block.is_empty() {
             return Err(Error::InvalidArgument("a table file needs an entry".into()));
         }
-        self.end_block(&Fence::at(self.block.last_key(), self.block.last_version()))?;
+        self.end_block(Fence::at(self.block.last_key(), self.block.last_version()))?;
+        self.store_squeezed(Squeeze::pop_any)?;
         let mut top = TopIndex::default();
         for (number, partition) in self.index.finish().iter().enumerate() {
-            let (offset, len) = self.sink.append(&partition.payload)?;
+            let (offset, len) = self.sink.append(Body::plain(&partition.payload))?;
             top.push(partition, offset, len, self.data_blocks + number);
         }
         let mut filters = FilterIndex::new(self.sink.end().0);
         for payload in self.filter.finish() {
-            let (_, len) = self.sink.append(&payload)?;
+            let (_, len) = self.sink.append(Body::plain(&payload))?;
             filters.push(len);
         }
-        let meta = self.tally.finish(self.sink.id, self.sink.end().0, self.block.last_key());
+        let meta = self.tally.finish(self.sink.id(), self.sink.end().0, self.block.last_key());
         let directory = Directory { meta, data_blocks: self.data_blocks, top, filters };
         let bytes = self.sink.finish(&directory)?;
         Ok(FileMeta { bytes, ..directory.meta })
     }
 }
 
-/// The file being written, block after block.
-struct Sink {
-    file: Arc<dyn DiskFile>,
-    path: PathBuf,
-    id: FileId,
-    sealer: Sealer,
-    pending: Vec<u8>,
-    written: u64,
-}
-
-impl Sink {
-    fn end(&self) -> BlockOffset {
-        BlockOffset(self.written + self.pending.len() as u64)
-    }
-
-    fn append(&mut self, payload: &[u8]) -> Result<(BlockOffset, usize)> {
-        let offset = self.end();
-        let before = self.pending.len();
-        self.sealer.seal_plain(payload, offset, &mut self.pending);
-        let len = self.pending.len() - before;
-        self.write_if_many()?;
-        Ok((offset, len))
-    }
-
-    fn append_compressed(&mut self, payload: &[u8]) -> Result<(BlockOffset, usize, bool)> {
-        let offset = self.end();
-        let before = self.pending.len();
-        let compressed = self
-            .sealer
-            .seal(payload, offset, &mut self.pending)
-            .map_err(|error| Error::io("compress a block of", &self.path, error))?;
-        let len = self.pending.len() - before;
-        self.write_if_many()?;
-        Ok((offset, len, compressed))
-    }
-
-    fn write_if_many(&mut self) -> Result<()> {
-        if self.pending.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
-    }
-
-    fn write(&mut self) -> Result<()> {
-        self.file
-            .write_at(&self.pending, self.written)
-            .map_err(|error| Error::io("write", &self.path, error))?;
-        self.written += self.pending.len() as u64;
-        self.pending.clear();
-        Ok(())
-    }
-
-    /// Writes the directory and the footer, and gives the length of the file.
-    fn finish(mut self, directory: &Directory) -> Result<u64> {
-        let (offset, len) = self.append(&directory.encode())?;
-        let format = directory.format();
-        let footer = Footer { format, file: self.id, directory: offset, directory_len: len as u32 };
-        self.pending.extend_from_slice(&footer.encode());
-        self.write()?;
-        self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
-        Ok(self.written)
-    }
+/// Stores the next data block, and notes in the index where.
+fn store(
+    sink: &mut Sink,
+    index: &mut IndexBuilder,
+    data_blocks: &mut usize,
+    body: Body<'_>,
+    label: &Label,
+) -> Result<()> {
+    let (offset, len) = sink.append(body)?;
+    let handle = BlockHandle {
+        offset,
+        len,
+        compressed: body.is_compressed(),
+        ordinal: *data_blocks,
+        entries_before: label.entries_before,
+    };
+    index.add(&label.fence, &handle);
+    *data_blocks += 1;
+    Ok(())
 }

@@ -96,7 +96,7 @@ impl Shelf {
             let path = Path::new(DIR).join(sst::file_name(id));
             let file = self.disk.create(&path).unwrap();
             let options = WriterOptions { compression: None, block_bytes: self.block_bytes };
-            let mut writer = Writer::new(file, path.clone(), id, options).unwrap();
+            let mut writer = Writer::new(file, path.clone(), id, options);
             for _ in 0..keys {
                 let key = merge.key().to_vec();
                 while merge.valid() && merge.key() == key {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use proptest::prelude::*;
 
 use super::footer::{FOOTER_BYTES, Footer, Parsed};
-use super::frame::{Frame, Sealer};
+use super::frame::{Body, Frame};
 use super::index::BlockHandle;
 use super::source::Caching;
 use super::*;
@@ -200,7 +200,7 @@ proptest! {
         }
         let mut forged = Vec::new();
         let at = crate::cache::BlockOffset(offset);
-        Sealer::new(fixture.meta.id, None).unwrap().seal_plain(&payload, at, &mut forged);
+        Body::plain(&payload).seal(fixture.meta.id, at, &mut forged);
         bytes[range].copy_from_slice(&forged);
         fixture.env.write_file(&fixture.path, &bytes);
         let _ = poke(&fixture, &rows, mode);

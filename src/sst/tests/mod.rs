@@ -1,6 +1,7 @@
 //! Whole files: what is written is what is read, and damage never is.
 
 mod damage;
+mod helped;
 mod model;
 
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ impl Fixture {
         let id = FileId::new(42);
         let path = Path::new("db").join(file_name(id));
         let file = env.disk().create(&path).unwrap();
-        let mut writer = Writer::new(file, path.clone(), id, options).unwrap();
+        let mut writer = Writer::new(file, path.clone(), id, options);
         for row in rows {
             writer.add(row.entry()).unwrap();
         }
@@ -173,7 +174,7 @@ fn a_file_on_a_real_disk_reads_the_same_both_ways() {
     let path = dir.path().join(file_name(FileId::new(3)));
     let options = WriterOptions { compression: Some(1), ..WriterOptions::default() };
     let file = disk.create(&path).unwrap();
-    let mut writer = Writer::new(file, path.clone(), FileId::new(3), options).unwrap();
+    let mut writer = Writer::new(file, path.clone(), FileId::new(3), options);
     let rows = entities(3_000, 7, 90);
     for row in &rows {
         writer.add(row.entry()).unwrap();
@@ -326,6 +327,6 @@ fn an_empty_file_is_refused() {
     env.disk().create_dir_all(Path::new("db")).unwrap();
     let path = PathBuf::from("db/x.sst");
     let file = env.disk().create(&path).unwrap();
-    let writer = Writer::new(file, path, FileId::new(1), WriterOptions::default()).unwrap();
+    let writer = Writer::new(file, path, FileId::new(1), WriterOptions::default());
     assert!(writer.finish().is_err());
 }
