@@ -313,6 +313,7 @@ fn r_e22_salvage_returns_what_is_whole_and_reports_the_rest() {
             let db = match Database::open(DIR, options.clone()) {
                 Ok(db) => db,
                 Err(error) => {
+                    assert!(path.extension() != Some("sst".as_ref()), "{context}: {error}");
                     check_named(&named(error), path, &context);
                     continue;
                 }

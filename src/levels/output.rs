@@ -200,10 +200,7 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
 
     /// Ends the last file and makes all names durable.
     pub(super) fn finish(mut self) -> Result<Vec<Arc<TableFile>>> {
-        if let Some((path, writer)) = self.current.take() {
-            let file = Deferred::done(self.opening(path.clone()).end(writer));
-            self.ending.push_back(Ending { path, file });
-        }
+        self.end_file()?;
         self.settle(0)?;
         if !self.done.is_empty() {
             self.sync_names()?;

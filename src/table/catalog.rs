@@ -201,7 +201,7 @@ impl Catalog {
         let [names, _] = &partitions();
         let _latch = pipeline.latches().lock(key::hash(names));
         let next = lookup(pipeline, NEXT_ID)?;
-        if next.id.is_some_and(|next| upto < next) {
+        if upto < next.id.unwrap_or(TableId::FIRST) {
             return Ok(next.version);
         }
         let mut payload = Payload::default();

@@ -76,9 +76,14 @@ impl Database {
             _lock: opened.lock,
         };
         let (inner, mut report) = (Arc::new(inner), opened.report);
-        load::abandon_unfinished(&inner)?;
-        if inner.pipeline.options().recovery == Recovery::Salvage {
-            report.renamed_tables = strays::name_strays(&inner)?;
+        let salvages = inner.pipeline.options().recovery == Recovery::Salvage;
+        let unfinished = load::abandon_unfinished(&inner);
+        let strays = || if salvages { strays::name_strays(&inner) } else { Ok(Vec::new()) };
+        match unfinished.and_then(|()| strays()) {
+            Ok(renamed) => report.renamed_tables = renamed,
+            // The tables whose names can be read are there nevertheless.
+            Err(Error::Corruption(damage)) if salvages => report.lost.push(*damage),
+            Err(error) => return Err(error),
         }
         Ok(Self { inner, report: Arc::new(report) })
     }
