@@ -6,18 +6,19 @@
 //! calls no other.
 
 mod deferred;
+mod mapping;
 mod real;
 mod sim;
 mod threads;
 
 use std::fmt;
 use std::io;
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use deferred::{Deferred, InOrder};
+pub use mapping::Mapping;
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
@@ -116,33 +117,6 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the operating system refuses.
     fn map(&self) -> io::Result<Mapping>;
-}
-
-/// The bytes of a sealed file, mapped or held.
-#[derive(Clone)]
-pub struct Mapping(MappingInner);
-
-#[derive(Clone)]
-enum MappingInner {
-    Map(Arc<memmap2::Mmap>),
-    Bytes(Arc<[u8]>),
-}
-
-impl Deref for Mapping {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            MappingInner::Map(map) => map,
-            MappingInner::Bytes(bytes) => bytes,
-        }
-    }
-}
-
-impl fmt::Debug for Mapping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mapping({} bytes)", self.len())
-    }
 }
 
 /// A clock.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::threads::Threads;
-use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, MappingInner};
+use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 use crate::version::Version;
 
 /// The machine this process runs on: its file system, its clock, threads of this process.
@@ -164,12 +164,7 @@ impl DiskFile for RealFile {
     }
 
     fn map(&self) -> io::Result<Mapping> {
-        // SAFETY: the bytes of a map must not change while it lives. `DiskFile::map` binds its
-        // caller to never write to the file again, table files are written once and never reused,
-        // and the directory's lock keeps other instances of the engine away. Somebody else who
-        // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
-        let map = unsafe { memmap2::Mmap::map(&self.0)? };
-        Ok(Mapping(MappingInner::Map(Arc::new(map))))
+        Mapping::of(&self.0)
     }
 }
 

@@ -119,7 +119,8 @@ impl ValueFile {
         let value = match &self.access {
             Access::Mapped(map) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let value = map.get(start..).and_then(|rest| rest.get(..reference.len as usize));
+                let value =
+                    map.in_order().get(start..).and_then(|rest| rest.get(..reference.len as usize));
                 Cow::Borrowed(value.unwrap_or_default())
             }
             Access::Positioned(file) => {

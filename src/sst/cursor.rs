@@ -12,6 +12,7 @@ use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
 use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
+use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
 use crate::key::common_prefix;
@@ -25,6 +26,7 @@ const VERSIONS_WALKED: usize = 16;
 pub(crate) struct SstCursor<'a> {
     reader: &'a Reader,
     caching: Caching,
+    way: Way,
     block: Option<OpenBlock<'a>>,
     current: Current,
     run: Run,
@@ -130,7 +132,8 @@ impl<'a> SstCursor<'a> {
             next: 0,
             kept: 0,
         };
-        Self { reader, caching, block: None, current, run: Run::default() }
+        let way = if caching == Caching::Keep { Way::default() } else { Way::long() };
+        Self { reader, caching, way, block: None, current, run: Run::default() }
     }
 
     /// Positions on the first entry at or after (`key`, `at`).
@@ -176,7 +179,7 @@ impl<'a> SstCursor<'a> {
         self.block = None;
         let Some(place) = place else { return Ok(false) };
         let handle = place.handle()?;
-        let held = self.reader.source().load(&handle, self.caching)?;
+        let held = self.reader.source().load_next(&handle, self.caching, &mut self.way)?;
         let shape = Block::parse(held.payload())
             .map_err(|damage| self.reader.damage(damage, &handle))?
             .shape();

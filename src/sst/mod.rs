@@ -33,6 +33,7 @@ mod squeeze;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod way;
 mod writer;
 
 pub(crate) use crate::cache::FileId;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
+use super::way::Way;
 use crate::cache::{BlockCache, FileId, Hints};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
@@ -141,37 +142,68 @@ impl Source {
     /// The payload of a block.
     #[inline]
     pub(super) fn load(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
-        match self.checked_before(handle) {
+        self.load_as(handle, caching, None)
+    }
+
+    /// The payload of a block, by one who goes from block to block.
+    #[inline]
+    pub(super) fn load_next(
+        &self,
+        handle: &BlockHandle,
+        caching: Caching,
+        way: &mut Way,
+    ) -> Result<Held<'_>> {
+        self.load_as(handle, caching, Some(way))
+    }
+
+    #[inline]
+    fn load_as(
+        &self,
+        handle: &BlockHandle,
+        caching: Caching,
+        way: Option<&mut Way>,
+    ) -> Result<Held<'_>> {
+        match self.checked_before(handle, way.is_some()) {
             Some(payload) if caching != Caching::Distrust => Ok(Held::Mapped(payload)),
-            _ => self.load_checked(handle, caching),
+            _ => self.load_checked(handle, caching, way),
         }
     }
 
     /// The payload of a block that is read in place, if it was found right before.
     #[inline]
-    fn checked_before(&self, handle: &BlockHandle) -> Option<&[u8]> {
+    fn checked_before(&self, handle: &BlockHandle, in_order: bool) -> Option<&[u8]> {
         let Access::Mapped { map, checked } = &self.access else { return None };
         // Relaxed: the bit says something about bytes that never change, and orders nothing.
         let word = checked.get(handle.ordinal / 64)?.load(Ordering::Relaxed);
         if handle.compressed || word >> (handle.ordinal % 64) & 1 == 0 {
             return None;
         }
-        Frame::plain_payload(stored(map, handle)?)
+        Frame::plain_payload(stored(map, handle, in_order)?)
     }
 
-    fn load_checked(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
+    fn load_checked(
+        &self,
+        handle: &BlockHandle,
+        caching: Caching,
+        mut way: Option<&mut Way>,
+    ) -> Result<Held<'_>> {
         if let Access::Mapped { map, checked } = &self.access
             && !handle.compressed
         {
-            let frame = self.mapped(map, checked, handle, caching)?;
+            let frame = self.mapped(map, checked, handle, caching, way.as_deref_mut())?;
             if !frame.is_compressed() {
                 return Ok(Held::Mapped(frame.payload));
             }
         }
-        self.load_shared(handle, caching)
+        self.load_shared(handle, caching, way)
     }
 
-    fn load_shared(&self, handle: &BlockHandle, caching: Caching) -> Result<Held<'_>> {
+    fn load_shared(
+        &self,
+        handle: &BlockHandle,
+        caching: Caching,
+        way: Option<&mut Way>,
+    ) -> Result<Held<'_>> {
         if caching != Caching::Distrust
             && let Some(block) = self.cache.block(self.id, handle.offset)
         {
@@ -179,7 +211,7 @@ impl Source {
         }
         let block = match &self.access {
             Access::Mapped { map, checked } => {
-                let frame = self.mapped(map, checked, handle, caching)?;
+                let frame = self.mapped(map, checked, handle, caching, way)?;
                 frame.expand().map_err(|damage| self.damage(damage, handle))?
             }
             Access::Positioned(file) => {
@@ -203,6 +235,7 @@ impl Source {
         let mut bytes = vec![0; len];
         match &self.access {
             Access::Mapped { map, .. } => {
+                map.will_need(offset..offset.saturating_add(len as u64));
                 let stored = usize::try_from(offset).ok().and_then(|at| map.get(at..)?.get(..len));
                 bytes.copy_from_slice(stored.ok_or_else(|| self.beyond(offset))?);
             }
@@ -220,8 +253,15 @@ impl Source {
         checked: &[AtomicU64],
         handle: &BlockHandle,
         caching: Caching,
+        way: Option<&mut Way>,
     ) -> Result<Frame<'a>> {
-        let stored = stored(map, handle).ok_or_else(|| self.beyond(handle.offset.0))?;
+        let in_order = way.is_some();
+        let stored = stored(map, handle, in_order).ok_or_else(|| self.beyond(handle.offset.0))?;
+        // It may be missing: it is read for the first time, or was not in the cache.
+        map.will_need(match way {
+            Some(way) => way.ask(handle.offset.0, handle.end()),
+            None => handle.offset.0..handle.end(),
+        });
         let word = checked.get(handle.ordinal / 64);
         let bit = 1 << (handle.ordinal % 64);
         let was_checked = word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0);
@@ -269,6 +309,7 @@ impl Source {
 
 /// The bytes of a stored block, with its trailer.
 #[inline]
-fn stored<'a>(map: &'a Mapping, handle: &BlockHandle) -> Option<&'a [u8]> {
-    map.get(usize::try_from(handle.offset.0).ok()?..)?.get(..handle.len)
+fn stored<'a>(map: &'a Mapping, handle: &BlockHandle, in_order: bool) -> Option<&'a [u8]> {
+    let bytes = if in_order { map.in_order() } else { map };
+    bytes.get(usize::try_from(handle.offset.0).ok()?..)?.get(..handle.len)
 }

@@ -6,6 +6,7 @@ use super::filter::{Filter, filter_of};
 use super::index::BlockHandle;
 use super::meta::Tally;
 use super::source::{Caching, Held};
+use super::way::Way;
 use crate::entry::Entry;
 use crate::error::{Damage, Result};
 use crate::key;
@@ -15,6 +16,7 @@ use crate::version::Version;
 struct Verifier<'a> {
     reader: &'a Reader,
     filters: Vec<Held<'a>>,
+    way: Way,
     tally: Tally,
     last_key: Vec<u8>,
     last_version: Version,
@@ -35,6 +37,7 @@ impl Reader {
         let mut verifier = Verifier {
             reader: self,
             filters,
+            way: Way::long(),
             tally: Tally::new(),
             last_key: Vec::new(),
             last_version: Version::ZERO,
@@ -51,7 +54,7 @@ impl Reader {
 
 impl Verifier<'_> {
     fn block(&mut self, handle: &BlockHandle, fence: (&[u8], Version)) -> Result<()> {
-        let held = self.reader.source().load(handle, Caching::Distrust)?;
+        let held = self.reader.source().load_next(handle, Caching::Distrust, &mut self.way)?;
         let is_in_place =
             handle.offset.0 == self.end && handle.entries_before == self.tally.entries();
         self.end = handle.end();

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::CrashStyle;
 use super::inode::{Inode, Random};
 use super::power::{Fault, Operation, Power};
-use crate::env::{Disk, DiskFile, LockGuard, Mapping, MappingInner};
+use crate::env::{Disk, DiskFile, LockGuard, Mapping};
 
 type SharedInode = Arc<Mutex<Inode>>;
 type Names = BTreeMap<PathBuf, SharedInode>;
@@ -383,6 +383,6 @@ impl DiskFile for SimFile {
 
     fn map(&self) -> io::Result<Mapping> {
         let _state = self.begin(Operation::Read)?;
-        Ok(Mapping(MappingInner::Bytes(self.inode.lock().bytes().into())))
+        Ok(Mapping::held(self.inode.lock().bytes().into()))
     }
 }

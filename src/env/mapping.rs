@@ -1,0 +1,115 @@
+//! [`Mapping`]: the bytes of a sealed file, and what the system is told of how they are read.
+//!
+//! Advice about reading belongs to a map, not to its file, so a file is mapped twice: a page that is
+//! missing where one place is read costs the device that page, and where one reads on, also what the
+//! system reads ahead (often 128 KiB, half of them behind). What is known to be read comes at once
+//! if it is [asked for](Mapping::will_need).
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use memmap2::{Advice, Mmap};
+
+/// As much as any system reads at once when it is asked to, from the beginning of a page on.
+const ASKED_AT_ONCE: usize = 128 << 10;
+const PAGE: usize = 4 << 10;
+
+/// The bytes of a sealed file, mapped or held. As a slice, to be read here and there: nothing is read
+/// ahead.
+#[derive(Clone)]
+pub struct Mapping(Inner);
+
+#[derive(Clone)]
+enum Inner {
+    Mapped(Arc<Maps>),
+    Held(Arc<[u8]>),
+}
+
+struct Maps {
+    scattered: Mmap,
+    in_order: Mmap,
+}
+
+impl Mapping {
+    /// Maps a whole file, to which nobody writes any more.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        // SAFETY: the bytes of a map must not change while it lives. `DiskFile::map` binds its
+        // caller to never write to the file again, table files are written once and never reused,
+        // and the directory's lock keeps other instances of the engine away. Somebody else who
+        // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
+        let (scattered, in_order) = unsafe { (Mmap::map(file)?, Mmap::map(file)?) };
+        if !scattered.is_empty() {
+            scattered.advise(Advice::Random)?;
+        }
+        Ok(Self(Inner::Mapped(Arc::new(Maps { scattered, in_order }))))
+    }
+
+    /// Bytes in memory.
+    pub(super) fn held(bytes: Arc<[u8]>) -> Self {
+        Self(Inner::Held(bytes))
+    }
+
+    /// The same bytes, to be read one after the other.
+    #[inline]
+    pub(crate) fn in_order(&self) -> &[u8] {
+        match &self.0 {
+            Inner::Mapped(maps) => &maps.in_order,
+            Inner::Held(bytes) => bytes,
+        }
+    }
+
+    /// Has the system read what is missing of a range, which is about to be read, at once. What is
+    /// behind the end is not there; a system that will not is slower.
+    pub(crate) fn will_need(&self, range: Range<u64>) {
+        let Inner::Mapped(maps) = &self.0 else { return };
+        let len = maps.scattered.len();
+        let within = |offset| usize::try_from(offset).unwrap_or(len).min(len);
+        let (start, end) = (within(range.start) / PAGE * PAGE, within(range.end));
+        for start in (start..end).step_by(ASKED_AT_ONCE) {
+            let len = ASKED_AT_ONCE.min(end - start);
+            let _ = maps.scattered.advise_range(Advice::WillNeed, start, len);
+        }
+    }
+}
+
+impl Deref for Mapping {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Inner::Mapped(maps) => &maps.scattered,
+            Inner::Held(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn both_views_have_the_bytes_and_asking_for_more_than_there_is_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
+        fs::write(dir.path().join("file"), &bytes).unwrap();
+        let map = Mapping::of(&File::open(dir.path().join("file")).unwrap()).unwrap();
+        for range in [0..1, 4095..140_000, 299_999..u64::MAX, 300_000..400_000, 7..7] {
+            map.will_need(range);
+        }
+        for mapping in [map, Mapping::held(bytes.as_slice().into())] {
+            assert!(*mapping == *bytes && mapping.in_order() == bytes);
+        }
+    }
+}
