@@ -14,8 +14,12 @@ use crate::cache::BlockOffset;
 use crate::error::Damage;
 use crate::varint::{Decoder, push_varint};
 
-/// At 10 bits and 7 probes an item, 0.8 % of absent keys pass.
-const BITS_PER_ITEM: usize = 10;
+/// At 16 bits and 7 probes an item, 0.07 % of absent keys pass. Each costs a read of the device where
+/// data outgrows memory, and at 10 bits they were a half of what absent keys cost there.
+const BITS_PER_ITEM: usize = 16;
+/// The crate takes as many probes as suit so many bits an item: 7. The 11 that suit 16 bits would
+/// halve what passes nearly, and cost every item half as much again when it is written.
+const BITS_PROBED_FOR: usize = 10;
 const FILTER_BYTES: usize = 4 << 10;
 /// Stored in every filter; fixed so that a file's bytes depend on its entries alone.
 const SEED: [u8; 32] = *b"tablestone filters: a fixed seed";
@@ -87,10 +91,10 @@ impl FilterBuilder {
 }
 
 fn encode_filter(hashes: &[u64]) -> Vec<u8> {
-    let items = hashes.len().max(1);
-    let bytes = (items * BITS_PER_ITEM).div_ceil(8);
+    let bytes = (hashes.len().max(1) * BITS_PER_ITEM).div_ceil(8);
     // Fails only for a size or number of items of zero.
-    let Ok(mut bloom) = Bloom::<u64>::new_with_seed(bytes, items, &SEED) else {
+    let Ok(mut bloom) = Bloom::<u64>::new_with_seed(bytes, bytes * 8 / BITS_PROBED_FOR, &SEED)
+    else {
         return Vec::new();
     };
     for hash in hashes {
@@ -99,7 +103,7 @@ fn encode_filter(hashes: &[u64]) -> Vec<u8> {
     bloom.into_bytes()
 }
 
-/// After so many probes, one absent key in eight is left.
+/// After so many probes, one absent key in twenty is left.
 const FIRST_PROBES: u32 = 3;
 
 /// The seed as the hashes take it.
@@ -298,21 +302,21 @@ mod tests {
     }
 
     #[test]
-    fn all_items_pass_and_one_percent_of_others() {
+    fn all_items_pass_and_one_in_a_thousand_of_others() {
         for items in [1, 10, 1_000, 20_000] {
             let filters = filters(items);
             assert!((0..items).all(|item| passes(&filters, item)));
             let strangers = 20_000;
             let passed = (items..items + strangers).filter(|&i| passes(&filters, i)).count() as u64;
             // One item alone has a filter of two bytes, and is not worth a bound.
-            assert!(items == 1 || passed * 1000 < strangers * 15, "{passed} passed of {strangers}");
+            assert!(items == 1 || passed * 500 < strangers, "{passed} passed of {strangers}");
         }
     }
 
     #[test]
     fn filters_are_about_a_page_each() {
         let filters = filters(20_000);
-        assert_eq!(filters.len(), 7);
+        assert_eq!(filters.len(), 10);
         assert!(filters.iter().all(|f| f.len() < FILTER_BYTES + 512));
     }
 
