@@ -1,5 +1,7 @@
 //! What a commit writes, as a benchmark of this package sees it.
 
+use std::sync::Arc;
+
 use super::payload::{Origin, Payload, apply};
 use crate::key::{self, TableId};
 use crate::memtable::Memtable;
@@ -7,7 +9,7 @@ use crate::version::Version;
 
 /// The payload of a commit.
 #[derive(Clone, Debug)]
-pub struct BenchPayload(Vec<u8>);
+pub struct BenchPayload(Arc<Vec<u8>>);
 
 impl BenchPayload {
     /// Encodes puts of rows of one partition.
@@ -19,7 +21,7 @@ impl BenchPayload {
         for row_key in row_keys {
             payload.put(row_key, value);
         }
-        Self(payload.build().bytes)
+        Self(Arc::new(payload.build().bytes))
     }
 
     /// Puts it into a memtable, again and again at the next version; entries that it then has.
@@ -27,13 +29,8 @@ impl BenchPayload {
     pub fn apply(&self, times: u64) -> u64 {
         let memtable = Memtable::with_budget(64 << 20);
         for ticks in 1..=times {
-            let applied = apply(
-                &self.0,
-                Origin::Commit(&[]),
-                Version::from_ticks(ticks),
-                &memtable,
-                usize::MAX,
-            );
+            let origin = Origin::Commit(&self.0, &[]);
+            let applied = apply(origin, Version::from_ticks(ticks), &memtable, usize::MAX);
             debug_assert!(applied.is_ok(), "what was encoded is decoded");
         }
         memtable.entries()

@@ -10,6 +10,9 @@
 //!
 //! Lengths and counts are varints.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::entry::Kind;
 use crate::error::Damage;
 use crate::key;
@@ -165,30 +168,45 @@ fn decode_rows<'a>(
 }
 
 /// Puts the changes of a payload into a memtable, and notes there which values have `large` bytes.
+/// A large value that is most of what was committed is not copied: the memtable keeps the payload.
 ///
 /// A damaged payload changes nothing: one from the log is decoded to its end first.
 pub(crate) fn apply(
-    payload: &[u8],
     origin: Origin<'_>,
     version: Version,
     memtable: &Memtable,
     large: usize,
 ) -> Result<(), Damage> {
-    let sums = match origin {
-        Origin::Commit(sums) => sums,
-        Origin::Log => {
+    let (payload, committed, sums) = match origin {
+        Origin::Commit(payload, sums) => (&payload[..], Some(payload), sums),
+        Origin::Log(payload) => {
             decode(payload, |_| ())?;
-            &[]
+            (payload, None, &[][..])
         }
     };
-    decode(payload, |change| match change {
-        Change::Row { prefix, row_key, kind, value, end } => {
-            memtable.insert(prefix, row_key, version, kind, value);
-            if value.len() >= large {
-                let (key, len) = ([prefix, row_key].concat().into(), value.len());
-                let crc = sums.iter().find(|sum| sum.end == end).map(|sum| sum.crc);
-                memtable.add_large(version, LargeRow { key, offset: end - len, len, crc });
+    let insert_large = |prefix: &[u8], row_key: &[u8], value: Range<usize>| {
+        let sum = sums.iter().find(|sum| sum.end == value.end);
+        let row = LargeRow {
+            key: [prefix, row_key].concat().into(),
+            offset: value.start,
+            len: value.len(),
+            crc: sum.map(|sum| sum.crc),
+        };
+        match committed.filter(|_| 2 * value.len() > payload.len()) {
+            Some(kept) => memtable.insert_kept(prefix, row_key, version, kept, value),
+            None => {
+                let bytes = payload.get(value).unwrap_or_default();
+                memtable.insert(prefix, row_key, version, Kind::Put, bytes);
             }
+        }
+        memtable.add_large(version, row);
+    };
+    decode(payload, |change| match change {
+        Change::Row { prefix, row_key, value, end, .. } if value.len() >= large => {
+            insert_large(prefix, row_key, end - value.len()..end);
+        }
+        Change::Row { prefix, row_key, kind, value, .. } => {
+            memtable.insert(prefix, row_key, version, kind, value);
         }
         Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
             start: start.into(),
@@ -198,20 +216,20 @@ pub(crate) fn apply(
     })
 }
 
-/// Where a payload comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A payload, and where it comes from.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
     /// Built by this process just now, with these values summed.
-    Commit(&'a [ValueSum]),
+    Commit(&'a Arc<Vec<u8>>, &'a [ValueSum]),
     /// Read from the log.
-    Log,
+    Log(&'a [u8]),
 }
 
 /// Decodes arbitrary bytes as a payload.
 #[cfg(fuzzing)]
 pub fn fuzz_payload(data: &[u8]) {
     let memtable = Memtable::new();
-    if apply(data, Origin::Log, Version::from_ticks(1), &memtable, 64).is_err() {
+    if apply(Origin::Log(data), Version::from_ticks(1), &memtable, 64).is_err() {
         assert!(memtable.is_empty(), "a damaged payload changes nothing");
     }
 }

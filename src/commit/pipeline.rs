@@ -194,7 +194,7 @@ impl Pipeline {
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(bytes, Origin::Commit(values), version, &memtable, large);
+        let applied = payload::apply(Origin::Commit(bytes, values), version, &memtable, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

@@ -140,7 +140,7 @@ fn open_locked(
             return Ok(());
         }
         let ReplayedRecord { version, segment, payload, file, offset } = record;
-        payload::apply(payload, Origin::Log, version, &memtable, options.large_value_bytes)
+        payload::apply(Origin::Log(payload), version, &memtable, options.large_value_bytes)
             .map_err(|damage| damage.in_file(file, offset))?;
         memtable.place_large(version, LogPlace { segment, offset });
         Ok(())

@@ -235,7 +235,7 @@ mod tests {
             let common = naive_common_len(&below, &key);
             let from = from.min(common).min(depth);
             let (leaves, inners) = (LeafArena::new(), InnerArena::new());
-            let new = NewRecord { version: Version::ZERO, kind: Kind::Put, value: b"" };
+            let new = NewRecord::new(Version::ZERO, Kind::Put, b"");
             let leaf = LeafRef::new(&leaves, &below, new);
             let node = Link::to_node4(&inners, Node4::new(Header::new(&below, depth)));
             let Child::Inner(node) = node.child() else { panic!("it is a node") };

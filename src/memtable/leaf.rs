@@ -9,7 +9,9 @@
 //! ```
 //!
 //! The first record of a key is in the same block as its leaf, so that reading a key that was
-//! written once touches neighbouring cache lines.
+//! written once touches neighbouring cache lines. A value is in the block of its record, or kept
+//! elsewhere for as long as the arena: what is large was copied once already, into the payload
+//! of its commit.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -32,18 +34,22 @@ pub(super) struct Leaf {
     key_len: usize,
 }
 
-/// What the block of a record begins with; its value follows.
+/// What the block of a record begins with; its value follows, or a pointer to it.
 #[repr(C)]
 struct Record {
     older: *const Record,
     version: Version,
-    /// Length of the value, shifted left by one, and the kind in the lowest bit.
-    len_and_kind: usize,
+    /// Length of the value, shifted left by two, [`KEPT`], and the kind in the lowest bit.
+    len_and_flags: usize,
 }
+
+/// The value is not in the block; a pointer to it is.
+const KEPT: usize = 2;
 
 const KEY_AT: usize = size_of::<Leaf>();
 const VALUE_AT: usize = size_of::<Record>();
 const _: () = assert!(align_of::<Leaf>() <= ALIGN && align_of::<Record>() <= ALIGN);
+const _: () = assert!(VALUE_AT.is_multiple_of(align_of::<*const u8>()));
 
 /// A leaf in an arena that lives for `'a`.
 #[derive(Clone, Copy)]
@@ -71,16 +77,39 @@ unsafe impl Sync for RecordRef<'_> {}
 /// What is to be written as a record.
 #[derive(Clone, Copy)]
 pub(super) struct NewRecord<'v> {
-    pub(super) version: Version,
-    pub(super) kind: Kind,
-    pub(super) value: &'v [u8],
+    version: Version,
+    kind: Kind,
+    value: &'v [u8],
+    is_kept: bool,
+}
+
+impl<'v> NewRecord<'v> {
+    /// A record with its value.
+    pub(super) fn new(version: Version, kind: Kind, value: &'v [u8]) -> Self {
+        Self { version, kind, value, is_kept: false }
+    }
+
+    /// A record of a value that is kept elsewhere.
+    ///
+    /// # Safety
+    /// The bytes stay where they are, and as they are, until the arena is dropped that the record is
+    /// written to.
+    pub(super) unsafe fn kept(version: Version, value: &'v [u8]) -> Self {
+        Self { version, kind: Kind::Put, value, is_kept: true }
+    }
+
+    /// Length of the block that the record takes.
+    #[inline]
+    fn block_len(&self) -> usize {
+        VALUE_AT + if self.is_kept { size_of::<*const u8>() } else { self.value.len() }
+    }
 }
 
 impl<'a> LeafRef<'a> {
     /// A new leaf with one record.
     pub(super) fn new(arena: &'a LeafArena, key: &[u8], first: NewRecord<'_>) -> Self {
         let record_at = (KEY_AT + key.len()).next_multiple_of(ALIGN);
-        let block = arena.alloc(record_at + VALUE_AT + first.value.len());
+        let block = arena.alloc(record_at + first.block_len());
         // SAFETY: the block is new and ours alone; the parts written lie side by side within the
         // bytes asked for, header and record at multiples of ALIGN.
         unsafe {
@@ -138,7 +167,7 @@ impl<'a> LeafRef<'a> {
 
     /// Puts a record before the others.
     pub(super) fn push(self, arena: &'a LeafArena, new: NewRecord<'_>) {
-        let block = arena.alloc(VALUE_AT + new.value.len());
+        let block = arena.alloc(new.block_len());
         let newest = &self.header().newest;
         let mut older = newest.load(Ordering::Acquire);
         loop {
@@ -170,13 +199,18 @@ impl<'a> RecordRef<'a> {
     }
 
     pub(super) fn kind(self) -> Kind {
-        if self.header().len_and_kind & 1 == 0 { Kind::Delete } else { Kind::Put }
+        if self.header().len_and_flags & 1 == 0 { Kind::Delete } else { Kind::Put }
     }
 
     pub(super) fn value(self) -> &'a [u8] {
-        let len = self.header().len_and_kind >> 1;
-        // SAFETY: the value lies after the header since the record was made.
-        unsafe { std::slice::from_raw_parts(self.record.cast::<u8>().add(VALUE_AT).as_ptr(), len) }
+        let flags = self.header().len_and_flags;
+        // SAFETY: the value, or the pointer to one that is kept until the arena is dropped, lies after
+        // the header since the record was made.
+        unsafe {
+            let at = self.record.cast::<u8>().add(VALUE_AT);
+            let start = if flags & KEPT == 0 { at.as_ptr() } else { at.cast::<*mut u8>().read() };
+            std::slice::from_raw_parts(start, flags >> 2)
+        }
     }
 
     pub(super) fn older(self) -> Option<Self> {
@@ -193,16 +227,22 @@ impl NewRecord<'_> {
     /// Writes the record to a block.
     ///
     /// # Safety
-    /// The block is the caller's alone, aligned to [`ALIGN`], and has room for header and value;
+    /// The block is the caller's alone, aligned to [`ALIGN`], and [`block_len`](Self::block_len) long;
     /// `older` is null or a whole record of the same arena.
     unsafe fn write(self, block: NonNull<u8>, older: *const Record) -> NonNull<Record> {
         let record = block.cast::<Record>();
-        let len_and_kind = self.value.len() << 1 | usize::from(self.kind.byte());
+        let kept = if self.is_kept { KEPT } else { 0 };
+        let len_and_flags = self.value.len() << 2 | kept | usize::from(self.kind.byte());
         // SAFETY: as the caller promises.
         unsafe {
-            record.write(Record { older, version: self.version, len_and_kind });
-            let value = block.add(VALUE_AT).as_ptr();
-            ptr::copy_nonoverlapping(self.value.as_ptr(), value, self.value.len());
+            record.write(Record { older, version: self.version, len_and_flags });
+            let value = block.add(VALUE_AT);
+            if self.is_kept {
+                value.cast::<*const u8>().write(self.value.as_ptr());
+            } else {
+                let (from, len) = (self.value.as_ptr(), self.value.len());
+                ptr::copy_nonoverlapping(from, value.as_ptr(), len);
+            }
         }
         record
     }
@@ -214,14 +254,33 @@ mod tests {
     use super::*;
 
     fn put(version: u64, value: &[u8]) -> NewRecord<'_> {
-        NewRecord { version: Version::from_ticks(version), kind: Kind::Put, value }
+        NewRecord::new(Version::from_ticks(version), Kind::Put, value)
+    }
+
+    #[test]
+    fn a_kept_value_is_read_where_it_is() {
+        let value = vec![5; 1000];
+        let arena = LeafArena::new();
+        let kept = |version, value| {
+            // SAFETY: `value` is dropped after the arena.
+            unsafe { NewRecord::kept(Version::from_ticks(version), value) }
+        };
+        let leaf = LeafRef::new(&arena, b"key", kept(4, &value));
+        leaf.push(&arena, kept(9, &value[10..20]));
+        assert!(arena.bytes() < 100, "neither was copied");
+        let [newest, first] = [9, 4].map(|at| leaf.newest_at(Version::from_ticks(at)).unwrap());
+        assert_eq!(
+            (newest.kind(), newest.value().as_ptr_range()),
+            (Kind::Put, value[10..20].as_ptr_range())
+        );
+        assert_eq!(first.value().as_ptr_range(), value.as_ptr_range());
     }
 
     #[test]
     fn a_leaf_holds_its_key_and_its_versions_newest_first() {
         let arena = LeafArena::new();
         let leaf = LeafRef::new(&arena, b"key", put(4, b"first"));
-        leaf.push(&arena, NewRecord { kind: Kind::Delete, ..put(7, b"") });
+        leaf.push(&arena, NewRecord::new(Version::from_ticks(7), Kind::Delete, b""));
         leaf.push(&arena, put(9, b"third"));
         assert_eq!(leaf.key(), b"key");
         let at = |v| leaf.newest_at(Version::from_ticks(v)).map(|r| (r.kind(), r.value()));

@@ -131,3 +131,27 @@ fn loom_two_pushes_on_one_leaf_are_both_in_the_chain() {
         assert_eq!(versions, [1, 2, 3]);
     });
 }
+
+#[test]
+fn loom_a_reader_of_a_kept_value_sees_all_of_it() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let memtable = Arc::new(Memtable::new());
+        put(&memtable, b"a", 1);
+        let other = Arc::clone(&memtable);
+        let writer = thread::spawn(move || {
+            let payload = std::sync::Arc::new(b"a kept value".to_vec());
+            other.insert_kept(b"a", b"", Version::from_ticks(2), &payload, 2..12);
+            other.insert_kept(b"b", b"", Version::from_ticks(3), &payload, 2..12);
+        });
+        for (key, version) in [(b"b", 3), (b"a", 2)] {
+            if let Some(found) = memtable.get(key, Version::MAX)
+                && found.version == Version::from_ticks(version)
+            {
+                assert_eq!(found.value, b"kept value");
+            }
+        }
+        writer.join().unwrap();
+    });
+}

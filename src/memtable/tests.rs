@@ -103,6 +103,26 @@ fn large_values_come_back_and_are_accounted_for() {
     assert_eq!(memtable.get(&[2], Version::MAX).unwrap().value, &large[..]);
 }
 
+/// What is kept is what was committed, also once the commit has let go of it; cursors and gets see it.
+#[test]
+fn a_value_of_a_kept_payload_is_there_as_long_as_the_memtable() {
+    let memtable = Memtable::new();
+    put(&memtable, b"key", 1, b"small");
+    for version in 2..5u8 {
+        let payload = Arc::new([b"before".to_vec(), vec![version; 1 << 20]].concat());
+        memtable.insert_kept(b"k", b"ey", v(version.into()), &payload, 6..payload.len());
+    }
+    assert!(memtable.bytes() >= 3 << 20 && memtable.bytes() < (3 << 20) + 4_096);
+    for version in 2..5u8 {
+        let found = memtable.get(b"key", v(version.into())).unwrap();
+        assert_eq!((found.kind, found.value), (Kind::Put, &vec![version; 1 << 20][..]));
+    }
+    let mut cursor = memtable.cursor();
+    go(&mut cursor, Cursor::seek_to_first);
+    let values: Vec<_> = rows_from(&mut cursor).into_iter().map(|(.., value)| value).collect();
+    assert_eq!(values, [vec![4; 1 << 20], vec![3; 1 << 20], vec![2; 1 << 20], b"small".to_vec()]);
+}
+
 #[test]
 fn range_tombstones_are_those_added() {
     let memtable = Memtable::new();

@@ -22,17 +22,30 @@
 //!   is added to a node that has been copied;
 //! - latches are taken from the root down, so that there is no circle of waiting.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::inner::{Header, Inner, Life, common_len};
 use super::leaf::{LeafArena, LeafRef, NewRecord};
 use super::link::{Child, InnerArena, Link, Slot};
 use super::sparse::Node4;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::version::Version;
 
 pub(super) struct Tree {
     root: Slot,
     root_latch: Mutex<Life>,
     leaves: LeafArena,
     inners: InnerArena,
+    kept: Kept,
+}
+
+/// Payloads that have values of leaves.
+#[derive(Default)]
+struct Kept {
+    payloads: Mutex<Vec<Arc<Vec<u8>>>>,
+    /// Of the values.
+    bytes: AtomicUsize,
 }
 
 /// A slot, with the latch of the node that it is in.
@@ -74,6 +87,7 @@ impl Tree {
             root_latch: Mutex::new(Life::Current),
             leaves: LeafArena::new(),
             inners: InnerArena::new(),
+            kept: Kept::default(),
         }
     }
 
@@ -82,7 +96,7 @@ impl Tree {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.leaves.bytes() + self.inners.bytes()
+        self.leaves.bytes() + self.inners.bytes() + self.kept.bytes.load(Ordering::Relaxed)
     }
 
     /// Number of records, in all leaves.
@@ -115,6 +129,23 @@ impl Tree {
         assert!(u32::try_from(key.len()).is_ok(), "a key is shorter than 4 GiB");
         let mut insert = Insert { tree: self, key, new, made: None };
         while insert.attempt() == Attempt::Again {}
+    }
+
+    /// Adds a record whose value is a part of a payload, which is kept.
+    #[cold]
+    pub(super) fn insert_kept(
+        &self,
+        key: &[u8],
+        version: Version,
+        payload: &Arc<Vec<u8>>,
+        value: Range<usize>,
+    ) {
+        let bytes = payload.get(value).unwrap_or_default();
+        self.kept.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.kept.payloads.lock().push(Arc::clone(payload));
+        // SAFETY: as long as the tree has the payload, which is as long as the arena, nobody else can
+        // have it alone: a vector that is shared stays as it is.
+        self.insert(key, unsafe { NewRecord::kept(version, bytes) });
     }
 }
 
