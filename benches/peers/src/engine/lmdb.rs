@@ -4,7 +4,8 @@
 //! writers that wait share no sync. Unsynced writes are `MDB_NOSYNC`: a killed process loses
 //! nothing, a power cut may damage the file. LMDB keeps no cache of its own, so the budget does not
 //! bind it: the page cache of the system is its cache. It has no checksums. A load in key order is one
-//! transaction that appends.
+//! transaction that appends. Where memory is short the system reads nothing ahead, as its
+//! documentation advises.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -26,10 +27,11 @@ struct Lmdb {
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES);
-    if setup.durability == Durability::Unsynced {
-        // SAFETY: what a power cut may do to the file ends with the work that it belongs to.
-        unsafe { options.flags(EnvFlags::NO_SYNC) };
-    }
+    let mut flags = EnvFlags::empty();
+    flags.set(EnvFlags::NO_SYNC, setup.durability == Durability::Unsynced);
+    flags.set(EnvFlags::NO_READ_AHEAD, setup.is_memory_short);
+    // SAFETY: what a power cut may do to the file ends with the work that it belongs to.
+    unsafe { options.flags(flags) };
     // SAFETY: the directory is this process's own; nobody else changes the mapped file.
     let env = unsafe { options.open(dir)? };
     let transaction = env.write_txn()?;

@@ -56,6 +56,9 @@ pub struct Setup {
     pub tables: usize,
     /// Bytes for caches and write buffers together.
     pub budget: usize,
+    /// The process has so little memory that its page cache does not hold the data.
+    #[allow(dead_code, reason = "not used if only tablestone is built in")]
+    pub is_memory_short: bool,
 }
 
 /// What a conditional write compares: the entity changed if it did.

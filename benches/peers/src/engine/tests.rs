@@ -142,7 +142,7 @@ impl Pair<'_> {
 }
 
 fn setup(durability: Durability) -> Setup {
-    Setup { durability, threads: 4, tables: 1, budget: 16 << 20 }
+    Setup { durability, threads: 4, tables: 1, budget: 16 << 20, is_memory_short: false }
 }
 
 fn answers_as_a_map_does(peer: &Peer, tables: usize) {

@@ -81,6 +81,7 @@ impl Stage {
             threads: self.threads(),
             tables: self.plan.scale.tables,
             budget: self.plan.budget,
+            is_memory_short: self.plan.memory_group.is_some(),
         }
     }
 
