@@ -14,6 +14,7 @@ use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
+use crate::memtable::Memtable;
 use crate::read;
 use crate::sst::Lookup;
 use crate::version::Version;
@@ -168,6 +169,9 @@ impl BatchWrite {
 
     /// Checks and applies the batch; gives its one version.
     pub(crate) fn run(mut self, pipeline: &Pipeline) -> Applied<Version> {
+        if self.operations.len() > 1 {
+            self.prefetch(&pipeline.tree().active_memtable());
+        }
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
         if let Some(refused) = self.incarnation.refuse_if_dropped() {
             return refused;
@@ -178,6 +182,17 @@ impl BatchWrite {
         let prepared = self.prepared.take().unwrap_or_else(|| Prepared::new(self.payload()));
         let version = pipeline.submit(&prepared);
         Applied::done(version, version)
+    }
+
+    /// Has brought near what the memtable reads first for each key: so the batch waits for memory about
+    /// once, not once for each operation.
+    fn prefetch(&self, memtable: &Memtable) {
+        let mut key = self.prefix.clone();
+        for operation in &self.operations {
+            key.truncate(self.prefix.len());
+            key::push_component(&mut key, &operation.row_key);
+            memtable.prefetch(key::hash(&key));
+        }
     }
 
     /// Checks every condition and turns merges into puts.

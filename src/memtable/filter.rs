@@ -10,6 +10,8 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::prefetch::prefetch;
+
 pub(super) struct Filter {
     /// A power of two of them.
     words: Box<[AtomicU64]>,
@@ -38,6 +40,14 @@ impl Filter {
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         let word = self.word(hash).map_or(u64::MAX, |word| word.load(Ordering::Relaxed));
         word & bits(hash) == bits(hash)
+    }
+
+    /// Has the word of the key with that hash brought near.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if let Some(word) = self.word(hash) {
+            prefetch(word);
+        }
     }
 
     /// Adds a key by its hash. It needs no ordering of its own: whoever is to see the key learns

@@ -2,7 +2,7 @@
 //!
 //! Invariant: once `insert` has returned, every reader that starts finds the entry; nothing is
 //! changed or removed before the memtable is dropped, so what a reader borrows stays.
-//! May call entry, key, version, tombstone, reference and error.
+//! May call entry, key, version, tombstone, reference, prefetch and error.
 //!
 //! A [`tree`] finds and orders the leaves, one for each key; a [`leaf`] holds its key and its
 //! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`],
@@ -168,6 +168,11 @@ impl Memtable {
             return None;
         }
         Some(self.tree.get(key)?.newest_at(at)?.found())
+    }
+
+    /// Has brought near what is read first to find or insert the key with that [`hash`](key::hash).
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.filter.prefetch(hash);
     }
 
     /// A cursor, not yet positioned. It sees every entry inserted before it was positioned, and
