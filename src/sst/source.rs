@@ -18,6 +18,10 @@ use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
 
+/// What is read in place is the newest part of the data, soon all in memory: the first read of a block
+/// has what is around it come too, so that it takes fewer reads until then.
+const WARMED_BYTES: u64 = 64 << 10;
+
 /// What a read does to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caching {
@@ -260,7 +264,11 @@ impl Source {
         // It may be missing: it is read for the first time, or was not in the cache.
         map.will_need(match way {
             Some(way) => way.ask(handle.offset.0, handle.end()),
-            None => handle.offset.0..handle.end(),
+            None if handle.compressed => handle.offset.0..handle.end(),
+            None => {
+                let start = handle.offset.0 / WARMED_BYTES * WARMED_BYTES;
+                start..handle.end().max(start + WARMED_BYTES)
+            }
         });
         let word = checked.get(handle.ordinal / 64);
         let bit = 1 << (handle.ordinal % 64);
