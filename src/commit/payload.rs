@@ -293,6 +293,25 @@ mod tests {
         }
     }
 
+    /// What is kept of a payload is at most twice the values that the memtable counts.
+    #[test]
+    fn a_value_that_is_most_of_its_commit_is_kept_and_others_are_copied() {
+        for (values, is_kept) in [(1, true), (2, false)] {
+            let mut payload = Payload::default();
+            payload.rows(b"p", values);
+            let rows = [b"a", b"b"];
+            rows.iter().take(values).for_each(|row| payload.put(*row, &[7; 1000]));
+            let Built { bytes, values: sums, .. } = payload.build();
+            let bytes = Arc::new(bytes);
+            let memtable = Memtable::new();
+            apply(Origin::Commit(&bytes, &sums), Version::from_ticks(1), &memtable, 1000).unwrap();
+            let found = memtable.get(b"pa\0", Version::MAX).unwrap();
+            assert_eq!(found.value, [7; 1000]);
+            let place = found.value.as_ptr();
+            assert_eq!(bytes.as_ptr_range().contains(&place), is_kept, "{values} values");
+        }
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {

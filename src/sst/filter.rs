@@ -17,8 +17,8 @@ use crate::varint::{Decoder, push_varint};
 /// At 16 bits and 7 probes an item, 0.07 % of absent keys pass. Each costs a read of the device where
 /// data outgrows memory, and at 10 bits they were a half of what absent keys cost there.
 const BITS_PER_ITEM: usize = 16;
-/// The crate takes as many probes as suit so many bits an item: 7. The 11 that suit 16 bits would
-/// halve what passes nearly, and cost every item half as much again when it is written.
+/// The crate takes as many probes as suit so many bits an item: 7. With the 11 that suit 16 bits a
+/// third less would pass, and every item would cost half as much again when it is written.
 const BITS_PROBED_FOR: usize = 10;
 const FILTER_BYTES: usize = 4 << 10;
 /// Stored in every filter; fixed so that a file's bytes depend on its entries alone.

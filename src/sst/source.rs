@@ -18,8 +18,8 @@ use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
 
-/// What is read in place is the newest part of the data, soon all in memory: the first read of a block
-/// has what is around it come too, so that it takes fewer reads until then.
+/// The first read of a block in place has what is around it come too: filters, indexes and, unless
+/// compression is off, the newest levels alone are read in place, and soon are all in memory.
 const WARMED_BYTES: u64 = 64 << 10;
 
 /// What a read does to the cache.
