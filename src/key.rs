@@ -14,6 +14,8 @@ const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
 /// Table ids below this take one byte.
 const SHORT_TABLE_ID: u64 = 0xF8;
+/// Most bytes of an encoded table id.
+const LONGEST_TABLE: usize = 9;
 
 /// The incarnation of a table: a name created again gets a new id (R-E17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +95,11 @@ pub(crate) fn encode_partition(table: TableId, partition_key: &[u8]) -> Vec<u8> 
     push_table(&mut out, table);
     push_component(&mut out, partition_key);
     out
+}
+
+/// Most bytes that [`encode_partition`] makes of a PartitionKey of `len` bytes.
+pub(crate) const fn longest_partition(len: usize) -> usize {
+    LONGEST_TABLE + 2 * len + 1
 }
 
 /// The encoded key of one entity.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::check_limit;
+use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
 use super::handle::Applied;
-use super::payload::Payload;
-use super::pipeline::{Pipeline, Prepared};
+use super::pipeline::Pipeline;
 use crate::entry::{Found, Kind};
-use crate::error::{Error, Limit, MergeRefusal, Result};
+use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::memtable::Memtable;
@@ -47,23 +47,6 @@ pub enum Precondition {
     Exists,
     /// It must exist and be at this version: its ETag must match.
     Version(Version),
-}
-
-/// Makes the new value of an entity from the stored one, if there is one.
-pub(crate) type MergeFn = Box<dyn FnOnce(Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> + Send>;
-
-/// What one operation does.
-pub(crate) enum Action {
-    Put(Vec<u8>),
-    Merge(MergeFn),
-    Delete,
-}
-
-/// One operation of a batch.
-pub(crate) struct Operation {
-    pub(crate) row_key: Vec<u8>,
-    pub(crate) precondition: Precondition,
-    pub(crate) action: Action,
 }
 
 /// One life of a table, from its creation to its drop.
@@ -116,55 +99,18 @@ pub(crate) struct BatchWrite {
     incarnation: Arc<Incarnation>,
     prefix: Vec<u8>,
     operations: Vec<Operation>,
+    rows: Rows,
     partition_key_bytes: usize,
     limits: BatchLimits,
-    prepared: Option<Prepared>,
-}
-
-/// What merges may grow to; of everything else the size was checked before.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchLimits {
-    pub(crate) value_bytes: usize,
-    pub(crate) batch_bytes: usize,
-}
-
-/// Bytes of keys and values of a batch, as its limit counts them.
-pub(crate) fn batch_bytes(partition_key_bytes: usize, operations: &[Operation]) -> usize {
-    let bytes = |op: &Operation| partition_key_bytes + op.row_key.len() + op.value_len();
-    operations.iter().map(bytes).sum()
 }
 
 impl BatchWrite {
-    /// A batch on one partition. Limits and duplicates were checked.
-    pub(crate) fn new(
-        incarnation: Arc<Incarnation>,
-        partition_key: &[u8],
-        operations: Vec<Operation>,
-        limits: BatchLimits,
-    ) -> Self {
-        let prefix = key::encode_partition(incarnation.id, partition_key);
-        let partition_key_bytes = partition_key.len();
-        let mut batch =
-            Self { incarnation, prefix, operations, partition_key_bytes, limits, prepared: None };
-        if !batch.operations.iter().any(|op| matches!(op.action, Action::Merge(_))) {
-            batch.prepared = Some(Prepared::new(batch.payload()));
-        }
-        batch
-    }
-
-    /// The payload of puts and deletes; merges have become puts by now.
-    fn payload(&self) -> Payload {
-        let size = |op: &Operation| op.row_key.len() + op.value_len() + 16;
-        let bytes = self.operations.iter().map(size).sum::<usize>() + self.prefix.len() + 16;
-        let mut payload = Payload::with_capacity(bytes);
-        payload.rows(&self.prefix, self.operations.len());
-        for operation in &self.operations {
-            match &operation.action {
-                Action::Put(value) => payload.put(&operation.row_key, value),
-                Action::Delete | Action::Merge(_) => payload.delete(&operation.row_key),
-            }
-        }
-        payload
+    /// A batch on one partition, which was [checked](Draft::check).
+    pub(crate) fn new(incarnation: Arc<Incarnation>, draft: Draft, limits: BatchLimits) -> Self {
+        let prefix = key::encode_partition(incarnation.id, draft.partition_key());
+        let partition_key_bytes = draft.partition_key().len();
+        let (operations, rows) = draft.finish(&prefix);
+        Self { incarnation, prefix, operations, rows, partition_key_bytes, limits }
     }
 
     /// Checks and applies the batch; gives its one version.
@@ -179,7 +125,8 @@ impl BatchWrite {
         if let Err(failed) = self.check(&pipeline.tree().view()) {
             return failed;
         }
-        let prepared = self.prepared.take().unwrap_or_else(|| Prepared::new(self.payload()));
+        let Self { prefix, operations, rows, .. } = self;
+        let prepared = rows.prepare(&prefix, &operations);
         let version = pipeline.submit(&prepared);
         Applied::done(version, version)
     }
@@ -190,26 +137,31 @@ impl BatchWrite {
         let mut key = self.prefix.clone();
         for operation in &self.operations {
             key.truncate(self.prefix.len());
-            key::push_component(&mut key, &operation.row_key);
+            key.extend_from_slice(operation.row_key(self.rows.buffer()));
             memtable.prefetch(key::hash(&key));
         }
     }
 
-    /// Checks every condition and turns merges into puts.
+    /// Checks every condition and runs merges.
     fn check(&mut self, view: &View) -> Result<(), Applied<Version>> {
-        let mut key = self.prefix.clone();
+        let mut key = Vec::new();
         for (index, operation) in self.operations.iter_mut().enumerate() {
-            let merges = matches!(operation.action, Action::Merge(_));
+            let merges = operation.is_merge();
             if operation.precondition == Precondition::None && !merges {
                 continue;
             }
-            key.truncate(self.prefix.len());
-            key::push_component(&mut key, &operation.row_key);
+            key.clear();
+            key.extend_from_slice(&self.prefix);
+            key.extend_from_slice(operation.row_key(self.rows.buffer()));
             let newest = read_newest(view, &key, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
+            let stored = newest.exists.then_some(&*newest.value);
             check_precondition(index, operation.precondition, &newest)
-                .and_then(|()| operation.resolve_merge(index, &newest, self.limits.value_bytes))
+                .and_then(|()| operation.resolve_merge(index, stored, self.limits.value_bytes))
                 .map_err(|error| Applied::failed(newest.version, error))?;
+        }
+        if self.rows.are_ready() {
+            return Ok(());
         }
         let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
         check_limit(Limit::BatchBytes, bytes, self.limits.batch_bytes)
@@ -256,28 +208,5 @@ fn check_precondition(index: usize, wanted: Precondition, newest: &Newest) -> Re
             Err(Error::VersionMismatch { index, expected, found: newest.version })
         }
         Precondition::Exists | Precondition::Version(_) => Ok(()),
-    }
-}
-
-impl Operation {
-    /// Bytes of the value, as far as it is known before a merge has run.
-    pub(crate) fn value_len(&self) -> usize {
-        match &self.action {
-            Action::Put(value) => value.len(),
-            Action::Merge(_) | Action::Delete => 0,
-        }
-    }
-
-    fn resolve_merge(&mut self, index: usize, newest: &Newest, value_limit: usize) -> Result<()> {
-        match std::mem::replace(&mut self.action, Action::Delete) {
-            Action::Merge(merge) => {
-                let old = newest.exists.then_some(&*newest.value);
-                let value = merge(old).map_err(|source| Error::refused(index, source))?;
-                check_limit(Limit::Value, value.len(), value_limit)?;
-                self.action = Action::Put(value);
-            }
-            other => self.action = other,
-        }
-        Ok(())
     }
 }

@@ -1,15 +1,13 @@
 //! What a commit writes, as a benchmark of this package sees it.
 
-use std::sync::Arc;
-
-use super::payload::{Origin, Payload, apply};
+use super::payload::{Origin, Payload, Prepared, apply};
 use crate::key::{self, TableId};
 use crate::memtable::Memtable;
 use crate::version::Version;
 
 /// The payload of a commit.
-#[derive(Clone, Debug)]
-pub struct BenchPayload(Arc<Vec<u8>>);
+#[derive(Debug)]
+pub struct BenchPayload(Prepared);
 
 impl BenchPayload {
     /// Encodes puts of rows of one partition.
@@ -21,7 +19,7 @@ impl BenchPayload {
         for row_key in row_keys {
             payload.put(row_key, value);
         }
-        Self(Arc::new(payload.build().bytes))
+        Self(Prepared::new(payload))
     }
 
     /// Puts it into a memtable, again and again at the next version; entries that it then has.
@@ -29,7 +27,7 @@ impl BenchPayload {
     pub fn apply(&self, times: u64) -> u64 {
         let memtable = Memtable::with_budget(64 << 20);
         for ticks in 1..=times {
-            let origin = Origin::Commit(&self.0, &[]);
+            let origin = Origin::Commit(&self.0);
             let applied = apply(origin, Version::from_ticks(ticks), &memtable, usize::MAX);
             debug_assert!(applied.is_ok(), "what was encoded is decoded");
         }

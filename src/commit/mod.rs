@@ -6,6 +6,7 @@
 
 mod batch;
 pub(crate) mod bench;
+mod draft;
 mod driver;
 mod gate;
 mod gather;
@@ -21,11 +22,12 @@ mod values;
 mod waiters;
 
 pub use batch::Precondition;
-pub(crate) use batch::{Action, BatchLimits, BatchWrite, Incarnation, Operation, batch_bytes};
+pub(crate) use batch::{BatchWrite, Incarnation};
+pub(crate) use draft::{BatchLimits, Draft};
 pub(crate) use handle::Applied;
 pub use handle::Commit;
-pub(crate) use payload::Payload;
-pub(crate) use pipeline::{Pipeline, Prepared};
+pub(crate) use payload::{Payload, Prepared};
+pub(crate) use pipeline::Pipeline;
 pub(crate) use ranges::{ImportRow, delete_rows, import};
 pub(crate) use recovery::open;
 pub use recovery::{RecoveryReport, TornTail};

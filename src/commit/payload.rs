@@ -10,7 +10,7 @@
 //!
 //! Lengths and counts are varints.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::entry::Kind;
@@ -19,37 +19,29 @@ use crate::key;
 use crate::memtable::{LargeRow, Memtable};
 use crate::reference::LARGE_VALUE_BYTES;
 use crate::tombstone::RangeTombstone;
-use crate::varint::{Decoder, push_slice, push_varint};
+use crate::varint::{Decoder, MAX_VARINT, push_slice, push_varint};
 use crate::version::Version;
 
 const TAG_ROWS: u8 = 1;
 const TAG_DELETE_RANGE: u8 = 2;
 
-/// Builds a payload, with its checksum.
+/// A payload in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
-    /// Of the bytes up to `summed`.
-    hasher: crc32fast::Hasher,
-    summed: usize,
+    /// Where it begins in the bytes: what is before is room, or was.
+    start: usize,
+    /// With places in the bytes.
     values: Vec<ValueSum>,
 }
 
 /// The checksum of a large value in a payload. It is part of the payload's, and what a table file will
 /// have of the value: so no byte of it is looked at twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSum {
-    /// Where the value ends in the payload.
-    pub(crate) end: usize,
+    /// Where the value is in the payload.
+    pub(crate) value: Range<usize>,
     pub(crate) crc: u32,
-}
-
-/// What was built.
-#[derive(Debug)]
-pub(crate) struct Built {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) crc: u32,
-    pub(crate) values: Vec<ValueSum>,
 }
 
 impl Payload {
@@ -57,44 +49,77 @@ impl Payload {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Starts a section of `rows` rows of one partition; exactly that many follow.
-    pub(crate) fn rows(&mut self, prefix: &[u8], rows: usize) {
-        self.bytes.push(TAG_ROWS);
-        push_slice(&mut self.bytes, prefix);
-        push_varint(&mut self.bytes, rows as u64);
+    /// A payload that begins with the rows of a partition whose prefix and number are said later, by
+    /// [`rows_before`](Self::rows_before): a prefix of at most `prefix_len` bytes.
+    pub(crate) fn with_rows_first(prefix_len: usize, capacity: usize) -> Self {
+        let start = 1 + 2 * MAX_VARINT + prefix_len;
+        let mut bytes = Vec::with_capacity(start + capacity);
+        bytes.resize(start, 0);
+        Self { bytes, start, values: Vec::new() }
     }
 
-    pub(crate) fn put(&mut self, row_key: &[u8], value: &[u8]) {
-        self.row(Kind::Put, row_key);
-        push_slice(&mut self.bytes, value);
-        if value.len() >= LARGE_VALUE_BYTES {
-            self.sum_value(value.len());
+    /// Makes what there is a section of `rows` rows of one partition, if there was room left for that.
+    pub(crate) fn rows_before(&mut self, prefix: &[u8], rows: usize) {
+        let mut head = Vec::with_capacity(1 + 2 * MAX_VARINT + prefix.len());
+        push_rows(&mut head, prefix, rows);
+        let start = self.start.checked_sub(head.len());
+        let room = start.and_then(|start| self.bytes.get_mut(start..self.start));
+        debug_assert!(room.is_some(), "the section's head has its room");
+        if let (Some(start), Some(room)) = (start, room) {
+            room.copy_from_slice(&head);
+            self.start = start;
         }
     }
 
-    /// Sums a value that was added last by itself, and adds that to the whole's checksum.
-    fn sum_value(&mut self, len: usize) {
-        let end = self.bytes.len();
-        let (before, value) = self.bytes.split_at(end - len);
-        self.hasher.update(before.get(self.summed..).unwrap_or_default());
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(value);
-        self.hasher.combine(&hasher);
-        self.summed = end;
-        self.values.push(ValueSum { end, crc: hasher.finalize() });
+    /// Starts a section of `rows` rows of one partition; exactly that many follow.
+    pub(crate) fn rows(&mut self, prefix: &[u8], rows: usize) {
+        push_rows(&mut self.bytes, prefix, rows);
     }
 
-    pub(crate) fn delete(&mut self, row_key: &[u8]) {
-        self.row(Kind::Delete, row_key);
+    pub(crate) fn put(&mut self, row_key: &[u8], value: &[u8]) -> Row {
+        let row_key = self.row(Kind::Put, row_key);
+        self.value(value);
+        Row { row_key, end: self.bytes.len() }
+    }
+
+    /// As [`put`](Self::put), with a RowKey that is encoded.
+    pub(crate) fn put_encoded(&mut self, row_key: &[u8], value: &[u8]) {
+        self.row_encoded(Kind::Put, row_key);
+        self.value(value);
+    }
+
+    fn value(&mut self, value: &[u8]) {
+        push_slice(&mut self.bytes, value);
+        if value.len() >= LARGE_VALUE_BYTES {
+            let end = self.bytes.len();
+            let crc = crc32fast::hash(value);
+            self.values.push(ValueSum { value: end - value.len()..end, crc });
+        }
+    }
+
+    pub(crate) fn delete(&mut self, row_key: &[u8]) -> Row {
+        Row { row_key: self.row(Kind::Delete, row_key), end: self.bytes.len() }
+    }
+
+    /// As [`delete`](Self::delete), with a RowKey that is encoded.
+    pub(crate) fn delete_encoded(&mut self, row_key: &[u8]) {
+        self.row_encoded(Kind::Delete, row_key);
     }
 
     /// The RowKey is encoded after its length, which is known only afterwards: keys without
     /// escapes take one byte more than they have.
-    fn row(&mut self, kind: Kind, row_key: &[u8]) {
+    fn row(&mut self, kind: Kind, row_key: &[u8]) -> Range<usize> {
         self.bytes.push(kind as u8);
         let escapes = row_key.iter().filter(|&&byte| byte <= 1).count();
         push_varint(&mut self.bytes, (row_key.len() + escapes + 1) as u64);
+        let start = self.bytes.len();
         key::push_component(&mut self.bytes, row_key);
+        start..self.bytes.len()
+    }
+
+    fn row_encoded(&mut self, kind: Kind, row_key: &[u8]) {
+        self.bytes.push(kind as u8);
+        push_slice(&mut self.bytes, row_key);
     }
 
     /// Deletes every key in [start, end).
@@ -104,10 +129,72 @@ impl Payload {
         push_slice(&mut self.bytes, end);
     }
 
-    pub(crate) fn build(self) -> Built {
-        let Self { bytes, mut hasher, summed, values } = self;
+    /// All bytes, room included: where rows said that they are.
+    pub(crate) fn buffer(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn push_rows(out: &mut Vec<u8>, prefix: &[u8], rows: usize) {
+    out.push(TAG_ROWS);
+    push_slice(out, prefix);
+    push_varint(out, rows as u64);
+}
+
+/// Where a row was put.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The encoded RowKey.
+    pub(crate) row_key: Range<usize>,
+    /// The end of the row, and of its value.
+    pub(crate) end: usize,
+}
+
+/// A payload that is ready for the log: its checksum is computed outside every lock.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(super) payload: Shared,
+    pub(super) crc: u32,
+    /// With places in the payload.
+    values: Vec<ValueSum>,
+}
+
+/// The bytes of a payload, shared by all that need them.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    /// Not a slice: that would be a copy.
+    buffer: Arc<Vec<u8>>,
+    start: usize,
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+}
+
+impl Prepared {
+    pub(crate) fn new(payload: Payload) -> Self {
+        let Payload { bytes, start, mut values } = payload;
+        let mut hasher = crc32fast::Hasher::new();
+        let mut summed = start;
+        for ValueSum { value, crc } in &mut values {
+            hasher.update(bytes.get(summed..value.start).unwrap_or_default());
+            hasher.combine(&crc32fast::Hasher::new_with_initial_len(*crc, value.len() as u64));
+            summed = value.end;
+            *value = value.start - start..value.end - start;
+        }
         hasher.update(bytes.get(summed..).unwrap_or_default());
-        Built { bytes, crc: hasher.finalize(), values }
+        let payload = Shared { buffer: Arc::new(bytes), start };
+        Self { payload, crc: hasher.finalize(), values }
+    }
+
+    /// All bytes, as [`Payload::buffer`] had them.
+    pub(crate) fn buffer(&self) -> &[u8] {
+        &self.payload.buffer
     }
 }
 
@@ -177,23 +264,26 @@ pub(crate) fn apply(
     memtable: &Memtable,
     large: usize,
 ) -> Result<(), Damage> {
-    let (payload, committed, sums) = match origin {
-        Origin::Commit(payload, sums) => (&payload[..], Some(payload), sums),
+    let (payload, committed) = match origin {
+        Origin::Commit(prepared) => (&prepared.payload[..], Some(prepared)),
         Origin::Log(payload) => {
             decode(payload, |_| ())?;
-            (payload, None, &[][..])
+            (payload, None)
         }
     };
     let insert_large = |prefix: &[u8], row_key: &[u8], value: Range<usize>| {
-        let sum = sums.iter().find(|sum| sum.end == value.end);
+        let sums = committed.map_or(&[][..], |committed| &committed.values);
         let row = LargeRow {
             key: [prefix, row_key].concat().into(),
             offset: value.start,
             len: value.len(),
-            crc: sum.map(|sum| sum.crc),
+            crc: sums.iter().find(|sum| sum.value.end == value.end).map(|sum| sum.crc),
         };
         match committed.filter(|_| 2 * value.len() > payload.len()) {
-            Some(kept) => memtable.insert_kept(prefix, row_key, version, kept, value),
+            Some(Prepared { payload: Shared { buffer, start }, .. }) => {
+                let value = value.start + start..value.end + start;
+                memtable.insert_kept(prefix, row_key, version, buffer, value);
+            }
             None => {
                 let bytes = payload.get(value).unwrap_or_default();
                 memtable.insert(prefix, row_key, version, Kind::Put, bytes);
@@ -219,8 +309,8 @@ pub(crate) fn apply(
 /// A payload, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin<'a> {
-    /// Built by this process just now, with these values summed.
-    Commit(&'a Arc<Vec<u8>>, &'a [ValueSum]),
+    /// Built by this process just now.
+    Commit(&'a Prepared),
     /// Read from the log.
     Log(&'a [u8]),
 }
@@ -239,6 +329,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::TableId;
 
     #[test]
     fn what_was_built_is_decoded() {
@@ -247,9 +338,9 @@ mod tests {
         payload.put(b"a\0b", b"value");
         payload.delete(b"");
         payload.delete_range(b"x", b"y");
-        let bytes = payload.build().bytes;
+        let prepared = Prepared::new(payload);
         let mut changes = Vec::new();
-        decode(&bytes, |change| changes.push(change)).unwrap();
+        decode(&prepared.payload, |change| changes.push(change)).unwrap();
         assert_eq!(
             changes,
             [
@@ -272,6 +363,26 @@ mod tests {
         );
     }
 
+    #[test]
+    fn rows_that_came_first_make_the_same_payload() {
+        let partition_key = [0; 40];
+        let prefix = key::encode_partition(TableId::LAST, &partition_key);
+        assert_eq!(prefix.len(), key::longest_partition(partition_key.len()));
+        let values = [vec![1; 20], vec![2; LARGE_VALUE_BYTES]];
+        let mut known = Payload::default();
+        known.rows(&prefix, 3);
+        let mut late = Payload::with_rows_first(prefix.len(), 0);
+        for payload in [&mut known, &mut late] {
+            payload.delete(b"a");
+            payload.put(b"b\x01", &values[0]);
+            payload.put(b"c", &values[1]);
+        }
+        late.rows_before(&prefix, 3);
+        let [known, late] = [known, late].map(Prepared::new);
+        assert_eq!(late.payload[..], known.payload[..]);
+        assert_eq!((late.crc, &late.values), (known.crc, &known.values));
+    }
+
     /// R-E22: the checksum is that of all bytes, with large values and without.
     #[test]
     fn a_payload_and_its_large_values_have_their_checksums() {
@@ -280,14 +391,16 @@ mod tests {
             let mut payload = Payload::default();
             payload.rows(b"p", used);
             let used = values.get(..used).unwrap();
-            used.iter().for_each(|value| payload.put(b"row", value));
+            for value in used {
+                payload.put(b"row", value);
+            }
             payload.delete_range(b"x", b"y");
-            let built = payload.build();
-            assert_eq!(built.crc, crc32fast::hash(&built.bytes));
+            let built = Prepared::new(payload);
+            assert_eq!(built.crc, crc32fast::hash(&built.payload));
             let large: Vec<_> = used.iter().filter(|v| v.len() >= LARGE_VALUE_BYTES).collect();
             assert_eq!(built.values.len(), large.len());
             for (sum, value) in built.values.iter().zip(large) {
-                assert_eq!(&built.bytes[sum.end - value.len()..sum.end], *value);
+                assert_eq!(&built.payload[sum.value.clone()], *value);
                 assert_eq!(sum.crc, crc32fast::hash(value));
             }
         }
@@ -300,15 +413,16 @@ mod tests {
             let mut payload = Payload::default();
             payload.rows(b"p", values);
             let rows = [b"a", b"b"];
-            rows.iter().take(values).for_each(|row| payload.put(*row, &[7; 1000]));
-            let Built { bytes, values: sums, .. } = payload.build();
-            let bytes = Arc::new(bytes);
+            for row in rows.into_iter().take(values) {
+                payload.put(row, &[7; 1000]);
+            }
+            let built = Prepared::new(payload);
             let memtable = Memtable::new();
-            apply(Origin::Commit(&bytes, &sums), Version::from_ticks(1), &memtable, 1000).unwrap();
+            apply(Origin::Commit(&built), Version::from_ticks(1), &memtable, 1000).unwrap();
             let found = memtable.get(b"pa\0", Version::MAX).unwrap();
             assert_eq!(found.value, [7; 1000]);
             let place = found.value.as_ptr();
-            assert_eq!(bytes.as_ptr_range().contains(&place), is_kept, "{values} values");
+            assert_eq!(built.payload.as_ptr_range().contains(&place), is_kept, "{values} values");
         }
     }
 

@@ -26,7 +26,7 @@ use super::gate::Gate;
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
-use super::payload::{self, Built, Origin, ValueSum};
+use super::payload::{self, Origin, Prepared, Shared};
 use super::relay::Relay;
 use super::sequence::Sequencer;
 use super::values::LargeValues;
@@ -42,7 +42,7 @@ use crate::wal;
 /// A commit queued for the log.
 pub(crate) struct Record {
     pub(super) version: Version,
-    pub(super) payload: Arc<Vec<u8>>,
+    pub(super) payload: Shared,
     pub(super) payload_crc: u32,
     /// Where it is inserted, if large values may be in it.
     pub(super) large: Option<Arc<Memtable>>,
@@ -180,21 +180,21 @@ impl Pipeline {
     }
 
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
-    pub(crate) fn submit(&self, payload: &Prepared) -> Version {
-        let Prepared { bytes, crc, values } = payload;
+    pub(crate) fn submit(&self, prepared: &Prepared) -> Version {
+        let Prepared { payload, crc, .. } = prepared;
         let large = self.options.large_value_bytes;
         let (ticket, memtable) = self.sequencer.next(
             self.clock.now(),
             |last| self.memtable_after(last),
             |version, memtable| Record {
                 version,
-                payload: Arc::clone(bytes),
+                payload: payload.clone(),
                 payload_crc: *crc,
-                large: (bytes.len() >= large).then(|| Arc::clone(memtable)),
+                large: (payload.len() >= large).then(|| Arc::clone(memtable)),
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(Origin::Commit(bytes, values), version, &memtable, large);
+        let applied = payload::apply(Origin::Commit(prepared), version, &memtable, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
@@ -285,21 +285,5 @@ impl Pipeline {
 
     pub(crate) fn poisoned(&self) -> Option<Arc<str>> {
         self.poisoned.get().cloned()
-    }
-}
-
-/// A payload that is ready for the log: its checksum is computed outside every lock.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    bytes: Arc<Vec<u8>>,
-    crc: u32,
-    values: Vec<ValueSum>,
-}
-
-impl Prepared {
-    pub(crate) fn new(payload: payload::Payload) -> Self {
-        let Built { bytes, crc, values } = payload.build();
-        // Not a slice: that would be a copy.
-        Self { bytes: Arc::new(bytes), crc, values }
     }
 }

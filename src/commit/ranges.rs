@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::batch::Incarnation;
 use super::handle::Applied;
-use super::payload::Payload;
-use super::pipeline::{Pipeline, Prepared};
+use super::payload::{Payload, Prepared};
+use super::pipeline::Pipeline;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::read::{
@@ -46,7 +46,9 @@ pub(crate) fn delete_rows(
         (Ok(row_keys), _) => {
             let row_keys = row_keys.unwrap_or_default();
             payload.rows(&prefix, row_keys.len());
-            row_keys.iter().for_each(|row_key| payload.delete(row_key));
+            for row_key in &row_keys {
+                payload.delete(row_key);
+            }
             pipeline.submit(&Prepared::new(payload))
         }
     };
@@ -92,7 +94,9 @@ pub(crate) fn import(
     let mut payload = Payload::default();
     for (prefix, rows) in &sections {
         payload.rows(prefix, rows.len());
-        rows.iter().for_each(|row| payload.put(&row.row_key, &row.value));
+        for row in rows {
+            payload.put(&row.row_key, &row.value);
+        }
     }
     let prepared = Prepared::new(payload);
     let hashes = sections.iter().map(|(prefix, _)| key::hash(prefix));

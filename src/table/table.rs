@@ -72,13 +72,16 @@ impl Table {
     pub fn commit(&self, batch: Batch) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
-        let (partition_key, operations, bytes) = match batch.checked(pipeline.options()) {
-            Ok(checked) => checked,
-            Err(error) => return Commit::refused(Arc::clone(pipeline), error),
-        };
-        let Options { value_bytes, batch_bytes, .. } = *pipeline.options();
-        let limits = BatchLimits { value_bytes, batch_bytes };
-        let write = BatchWrite::new(Arc::clone(incarnation), &partition_key, operations, limits);
+        let Options { key_bytes, value_bytes, batch_operations, batch_bytes, .. } =
+            *pipeline.options();
+        let limits =
+            BatchLimits { key_bytes, value_bytes, operations: batch_operations, batch_bytes };
+        let draft = batch.into_draft();
+        if let Err(error) = draft.check(&limits) {
+            return Commit::refused(Arc::clone(pipeline), error);
+        }
+        let bytes = draft.bytes();
+        let write = BatchWrite::new(Arc::clone(incarnation), draft, limits);
         pipeline.begin(bytes, move |pipeline| write.run(pipeline))
     }
 
@@ -102,7 +105,7 @@ impl Table {
         &self,
         partition_key: impl AsRef<[u8]>,
         row_key: impl AsRef<[u8]>,
-        value: impl Into<Vec<u8>>,
+        value: impl AsRef<[u8]>,
     ) -> Commit<Version> {
         self.commit_one(partition_key, |batch| {
             batch.insert(row_key.as_ref(), value);
@@ -116,7 +119,7 @@ impl Table {
         partition_key: impl AsRef<[u8]>,
         row_key: impl AsRef<[u8]>,
         precondition: Precondition,
-        value: impl Into<Vec<u8>>,
+        value: impl AsRef<[u8]>,
     ) -> Commit<Version> {
         self.commit_one(partition_key, |batch| {
             batch.put(row_key.as_ref(), precondition, value);
@@ -128,7 +131,7 @@ impl Table {
         &self,
         partition_key: impl AsRef<[u8]>,
         row_key: impl AsRef<[u8]>,
-        value: impl Into<Vec<u8>>,
+        value: impl AsRef<[u8]>,
     ) -> Commit<Version> {
         self.commit_one(partition_key, |batch| {
             batch.upsert(row_key.as_ref(), value);

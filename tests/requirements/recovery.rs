@@ -212,7 +212,7 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     let tables = ["third", "fourth", "empty", "dropped"].map(create);
     db.flush().unwrap();
     for table in [0, 1, 3].map(|at| &tables[at]) {
-        table.insert("p", "r", table.name().to_owned()).wait().unwrap();
+        table.insert("p", "r", table.name()).wait().unwrap();
     }
     db.drop_table("dropped").wait().unwrap();
     db.flush().unwrap();

@@ -1,0 +1,302 @@
+//! [`Draft`]: the operations of a batch, encoded for the log as they are added.
+//!
+//! Invariant: the payload has one row for each operation, in order. For a merge that is a row that deletes: it
+//! keeps the RowKey until the merge has run. So keys and values are copied once, to where the log is written from.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::batch::Precondition;
+use super::check_limit;
+use super::payload::{Payload, Prepared, Row};
+use crate::error::{Error, Limit, MergeRefusal, Result};
+use crate::key;
+
+/// Makes the new value of an entity from the stored one, if there is one.
+pub(crate) type MergeFn = Box<dyn FnOnce(Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> + Send>;
+
+/// What one operation does.
+enum Action {
+    Put,
+    Merge(MergeFn),
+    /// A merge that has run, to this value.
+    Merged(Vec<u8>),
+    Delete,
+}
+
+/// One operation of a batch.
+pub(super) struct Operation {
+    pub(super) precondition: Precondition,
+    action: Action,
+    row: Row,
+    /// Bytes of the RowKey as it was given, and of the value as far as it is known.
+    row_key_len: usize,
+    value_len: usize,
+}
+
+/// What a batch may have, in bytes but for the number of operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimits {
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    pub(crate) operations: usize,
+    pub(crate) batch_bytes: usize,
+}
+
+/// Operations on one partition that are being put together.
+#[derive(Default)]
+pub(crate) struct Draft {
+    partition_key: Vec<u8>,
+    payload: Payload,
+    operations: Vec<Operation>,
+}
+
+impl Draft {
+    pub(crate) fn new(partition_key: Vec<u8>) -> Self {
+        Self { partition_key, ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub(crate) fn partition_key(&self) -> &[u8] {
+        &self.partition_key
+    }
+
+    pub(crate) fn put(&mut self, row_key: &[u8], precondition: Precondition, value: &[u8]) {
+        let row = self.payload_for(row_key, value.len()).put(row_key, value);
+        self.push(precondition, Action::Put, row, row_key.len(), value.len());
+    }
+
+    pub(crate) fn merge(&mut self, row_key: &[u8], precondition: Precondition, merge: MergeFn) {
+        let row = self.payload_for(row_key, 0).delete(row_key);
+        self.push(precondition, Action::Merge(merge), row, row_key.len(), 0);
+    }
+
+    pub(crate) fn delete(&mut self, row_key: &[u8], precondition: Precondition) {
+        let row = self.payload_for(row_key, 0).delete(row_key);
+        self.push(precondition, Action::Delete, row, row_key.len(), 0);
+    }
+
+    /// The payload, with room for what comes before the first row.
+    fn payload_for(&mut self, row_key: &[u8], value_len: usize) -> &mut Payload {
+        if self.operations.is_empty() {
+            let prefix_len = key::longest_partition(self.partition_key.len());
+            let row_len = row_key.len() + value_len + 16;
+            self.payload = Payload::with_rows_first(prefix_len, row_len);
+        }
+        &mut self.payload
+    }
+
+    fn push(
+        &mut self,
+        precondition: Precondition,
+        action: Action,
+        row: Row,
+        row_key_len: usize,
+        value_len: usize,
+    ) {
+        self.operations.push(Operation { precondition, action, row, row_key_len, value_len });
+    }
+
+    /// Bytes of all keys and values, as the limit of a batch counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        batch_bytes(self.partition_key.len(), &self.operations)
+    }
+
+    /// Fails if it has more than it may, or a RowKey twice.
+    pub(crate) fn check(&self, limits: &BatchLimits) -> Result<()> {
+        check_limit(Limit::PartitionKey, self.partition_key.len(), limits.key_bytes)?;
+        check_limit(Limit::BatchOperations, self.operations.len(), limits.operations)?;
+        for operation in &self.operations {
+            check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)?;
+            check_limit(Limit::Value, operation.value_len, limits.value_bytes)?;
+        }
+        check_limit(Limit::BatchBytes, self.bytes(), limits.batch_bytes)?;
+        self.refuse_duplicates()
+    }
+
+    fn refuse_duplicates(&self) -> Result<()> {
+        let row_key = |operation: &Operation| operation.row_key(self.payload.buffer());
+        // Many come in order.
+        if self.operations.is_sorted_by(|a, b| row_key(a) < row_key(b)) {
+            return Ok(());
+        }
+        let mut first_at = HashMap::with_capacity(self.operations.len());
+        for (index, operation) in self.operations.iter().enumerate() {
+            if let Some(first) = first_at.insert(row_key(operation), index) {
+                return Err(Error::DuplicateRowKey { index, first });
+            }
+        }
+        Ok(())
+    }
+
+    /// The operations, and their payload for the partition with that prefix: ready, if no merge is
+    /// among them.
+    pub(super) fn finish(self, prefix: &[u8]) -> (Vec<Operation>, Rows) {
+        let Self { mut payload, operations, .. } = self;
+        if operations.iter().any(|operation| matches!(operation.action, Action::Merge(_))) {
+            return (operations, Rows::Merging(payload));
+        }
+        if operations.is_empty() {
+            payload.rows(prefix, 0);
+        } else {
+            payload.rows_before(prefix, operations.len());
+        }
+        (operations, Rows::Ready(Prepared::new(payload)))
+    }
+}
+
+/// The rows of a batch.
+pub(super) enum Rows {
+    Ready(Prepared),
+    /// Before its merges have run.
+    Merging(Payload),
+}
+
+impl Rows {
+    pub(super) fn are_ready(&self) -> bool {
+        matches!(self, Self::Ready(_))
+    }
+
+    /// What rows have their places in.
+    pub(super) fn buffer(&self) -> &[u8] {
+        match self {
+            Self::Ready(prepared) => prepared.buffer(),
+            Self::Merging(payload) => payload.buffer(),
+        }
+    }
+
+    /// The payload, after all merges have run.
+    pub(super) fn prepare(self, prefix: &[u8], operations: &[Operation]) -> Prepared {
+        let draft = match self {
+            Self::Ready(prepared) => return prepared,
+            Self::Merging(draft) => draft,
+        };
+        let grown: usize = operations.iter().map(Operation::value_len).sum();
+        let mut payload =
+            Payload::with_capacity(draft.buffer().len() + grown + 5 * operations.len());
+        payload.rows(prefix, operations.len());
+        for operation in operations {
+            let row_key = operation.row_key(draft.buffer());
+            match &operation.action {
+                Action::Put => payload.put_encoded(row_key, operation.value(draft.buffer())),
+                Action::Merged(value) => payload.put_encoded(row_key, value),
+                Action::Delete | Action::Merge(_) => payload.delete_encoded(row_key),
+            }
+        }
+        Prepared::new(payload)
+    }
+}
+
+/// Bytes of keys and values of a batch, as its limit counts them.
+pub(super) fn batch_bytes(partition_key_bytes: usize, operations: &[Operation]) -> usize {
+    let bytes = |op: &Operation| partition_key_bytes + op.row_key_len + op.value_len();
+    operations.iter().map(bytes).sum()
+}
+
+impl Operation {
+    /// The encoded RowKey, from what the row has its place in.
+    pub(super) fn row_key<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+        buffer.get(self.row.row_key.clone()).unwrap_or_default()
+    }
+
+    fn value<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+        let Range { start, end } = self.row.end.saturating_sub(self.value_len)..self.row.end;
+        buffer.get(start..end).unwrap_or_default()
+    }
+
+    /// Bytes of the value, as far as it is known before a merge has run.
+    fn value_len(&self) -> usize {
+        match &self.action {
+            Action::Merged(value) => value.len(),
+            _ => self.value_len,
+        }
+    }
+
+    pub(super) fn is_merge(&self) -> bool {
+        matches!(self.action, Action::Merge(_))
+    }
+
+    /// Runs the merge, if it is one, on the value that is there.
+    pub(super) fn resolve_merge(
+        &mut self,
+        index: usize,
+        stored: Option<&[u8]>,
+        value_limit: usize,
+    ) -> Result<()> {
+        match std::mem::replace(&mut self.action, Action::Delete) {
+            Action::Merge(merge) => {
+                let value = merge(stored).map_err(|source| Error::refused(index, source))?;
+                check_limit(Limit::Value, value.len(), value_limit)?;
+                self.action = Action::Merged(value);
+            }
+            other => self.action = other,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::TableId;
+    use crate::reference::LARGE_VALUE_BYTES;
+
+    fn merge_to(value: Vec<u8>) -> MergeFn {
+        Box::new(move |stored| {
+            assert_eq!(stored, Some(&b"stored"[..]));
+            Ok(value)
+        })
+    }
+
+    fn prepared(draft: Draft) -> Prepared {
+        let prefix = key::encode_partition(TableId::FIRST, draft.partition_key());
+        let (mut operations, rows) = draft.finish(&prefix);
+        for (index, operation) in operations.iter_mut().enumerate() {
+            operation.resolve_merge(index, Some(b"stored"), usize::MAX).unwrap();
+        }
+        rows.prepare(&prefix, &operations)
+    }
+
+    /// R-E07: what a merge makes is committed with the rest, as if it had been put.
+    #[test]
+    fn a_batch_with_merges_is_one_of_what_they_make() {
+        let large = vec![7; LARGE_VALUE_BYTES + 1];
+        let mut merging = Draft::new(b"p\0".to_vec());
+        let mut putting = Draft::new(b"p\0".to_vec());
+        for draft in [&mut merging, &mut putting] {
+            draft.put(b"a\x01", Precondition::None, &large);
+            draft.delete(b"b", Precondition::Exists);
+        }
+        merging.merge(b"", Precondition::None, merge_to(large.clone()));
+        putting.put(b"", Precondition::None, &large);
+        merging.merge(b"d\0", Precondition::Exists, merge_to(Vec::new()));
+        putting.put(b"d\0", Precondition::Exists, b"");
+        for draft in [&mut merging, &mut putting] {
+            draft.put(b"e", Precondition::Absent, b"small");
+        }
+        let [merged, put] = [merging, putting].map(prepared);
+        assert_eq!(merged.payload[..], put.payload[..]);
+        assert_eq!(merged.crc, put.crc);
+    }
+
+    #[test]
+    fn limits_count_keys_as_they_were_given() {
+        let mut draft = Draft::new(vec![0; 3]);
+        draft.put(&[1; 4], Precondition::None, &[2; 5]);
+        draft.delete(&[0; 2], Precondition::None);
+        assert_eq!(draft.bytes(), 3 + 4 + 5 + 3 + 2);
+        let limits = BatchLimits { key_bytes: 4, value_bytes: 5, operations: 2, batch_bytes: 17 };
+        draft.check(&limits).unwrap();
+        let what = |limits| match draft.check(&limits) {
+            Err(Error::LimitExceeded { what, .. }) => Some(what),
+            _ => None,
+        };
+        assert_eq!(what(BatchLimits { key_bytes: 3, ..limits }), Some(Limit::RowKey));
+        assert_eq!(what(BatchLimits { value_bytes: 4, ..limits }), Some(Limit::Value));
+        assert_eq!(what(BatchLimits { operations: 1, ..limits }), Some(Limit::BatchOperations));
+        assert_eq!(what(BatchLimits { batch_bytes: 16, ..limits }), Some(Limit::BatchBytes));
+    }
+}
