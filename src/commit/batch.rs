@@ -150,9 +150,11 @@ impl BatchWrite {
             if operation.precondition == Precondition::None && !merges {
                 continue;
             }
+            let row_key = operation.row_key(self.rows.buffer());
             key.clear();
+            key.reserve(self.prefix.len() + row_key.len());
             key.extend_from_slice(&self.prefix);
-            key.extend_from_slice(operation.row_key(self.rows.buffer()));
+            key.extend_from_slice(row_key);
             let newest = read_newest(view, &key, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
             let stored = newest.exists.then_some(&*newest.value);
