@@ -249,6 +249,17 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     start + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
 }
 
+/// The first eight bytes as a number that orders like them; zeros stand for what is missing.
+#[inline]
+pub(crate) fn first_eight(bytes: &[u8]) -> u64 {
+    if let Some(first) = bytes.first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut padded = [0; 8];
+    padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u64::from_be_bytes(padded)
+}
+
 /// The 64-bit hash that filters, latches and the point-read path share. It is stored in files:
 /// XXH3 with seed 0, pinned by a golden test.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {

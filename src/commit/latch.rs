@@ -31,7 +31,7 @@ impl Latches {
     }
 
     /// The latches of many partitions.
-    pub(crate) fn lock_many(&self, partition_hashes: impl Iterator<Item = u64>) -> Held<'_> {
+    pub(crate) fn lock_many(&self, partition_hashes: impl IntoIterator<Item = u64>) -> Held<'_> {
         let mut wanted = [false; STRIPES];
         for hash in partition_hashes {
             if let Some(wanted) = wanted.get_mut(hash as usize % STRIPES) {

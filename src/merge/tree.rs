@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 
 use crate::entry::{Cursor, Entry, Kind, Walker, walk_by_steps};
 use crate::error::Result;
-use crate::key::common_prefix;
+use crate::key::{common_prefix, first_eight};
 use crate::version::Version;
 
 /// Undecided matches after which `shared` is chosen anew. To choose costs a few matches.
@@ -422,18 +422,6 @@ impl<W: Walker, C: Cursor> Walker for Lead<'_, W, C> {
         }
         self.goes_on = self.walker.meet(entry, kept);
         self.goes_on
-    }
-}
-
-#[inline]
-fn first_eight(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(eight) => u64::from_be_bytes(*eight),
-        None => {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(eight)
-        }
     }
 }
 

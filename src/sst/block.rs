@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::entry::{Found, Kind};
 use crate::error::Damage;
-use crate::key::common_prefix;
+use crate::key::{common_prefix, first_eight};
 use crate::varint::{push_varint, read_varint};
 use crate::version::Version;
 
@@ -529,7 +529,7 @@ fn split_end(bytes: &[u8], len: usize) -> Option<(&[u8], &[u8])> {
 /// What follows the first `common` bytes of a key, as [`find_prefix`] searches for it.
 #[inline]
 pub(super) fn prefix_of(key: &[u8], common: usize) -> [u8; 8] {
-    prefix_number(key.get(common..).unwrap_or_default()).to_le_bytes()
+    first_eight(key.get(common..).unwrap_or_default()).to_le_bytes()
 }
 
 /// Of ascending keys that all begin with `common`, given by their [prefixes](prefix_of): those
@@ -541,7 +541,7 @@ pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Ra
         let end = if *key < *common { 0 } else { prefixes.len() };
         return end..end;
     };
-    let target = prefix_number(rest);
+    let target = first_eight(rest);
     let number = |prefix: &[u8; 8]| u64::from_le_bytes(*prefix);
     // Halves, until there are few enough to look at all of them.
     let (mut start, mut few) = (0, prefixes);
@@ -574,19 +574,6 @@ pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Ra
 fn after_common<'k>(key: &'k [u8], common: &[u8]) -> Option<&'k [u8]> {
     let (front, rest) = key.split_at_checked(common.len())?;
     (common_prefix(front, common) == common.len()).then_some(rest)
-}
-
-/// The first eight bytes as a number that orders like them.
-#[inline]
-fn prefix_number(bytes: &[u8]) -> u64 {
-    if let Some(first) = bytes.first_chunk::<8>() {
-        return u64::from_be_bytes(*first);
-    }
-    let mut padded = [0; 8];
-    for (to, from) in padded.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    u64::from_be_bytes(padded)
 }
 
 /// Small differences of either sign as small numbers.

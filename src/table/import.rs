@@ -91,7 +91,7 @@ impl<'a> Importer<'a> {
         let rows = std::mem::take(&mut self.rows);
         let incarnation = Arc::clone(self.incarnation);
         let bytes = std::mem::take(&mut self.bytes);
-        let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, rows);
+        let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, &rows);
         let mut commit = self.pipeline.begin(bytes, import);
         // Else a later one could overtake it, and of equal keys the first would win.
         commit.order()?;
