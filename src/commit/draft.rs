@@ -64,9 +64,11 @@ impl Draft {
         &self.partition_key
     }
 
-    pub(crate) fn put(&mut self, row_key: &[u8], precondition: Precondition, value: &[u8]) {
-        let row = self.payload_for(row_key, value.len()).put(row_key, value);
-        self.push(precondition, Action::Put, row, row_key.len(), value.len());
+    /// A value may come in two parts.
+    pub(crate) fn put(&mut self, row_key: &[u8], precondition: Precondition, value: [&[u8]; 2]) {
+        let value_len = value.iter().map(|part| part.len()).sum();
+        let row = self.payload_for(row_key, value_len).put_parts(row_key, value);
+        self.push(precondition, Action::Put, row, row_key.len(), value_len);
     }
 
     pub(crate) fn merge(&mut self, row_key: &[u8], precondition: Precondition, merge: MergeFn) {
@@ -267,15 +269,15 @@ mod tests {
         let mut merging = Draft::new(b"p\0".to_vec());
         let mut putting = Draft::new(b"p\0".to_vec());
         for draft in [&mut merging, &mut putting] {
-            draft.put(b"a\x01", Precondition::None, &large);
+            draft.put(b"a\x01", Precondition::None, [&large, b"more"]);
             draft.delete(b"b", Precondition::Exists);
         }
         merging.merge(b"", Precondition::None, merge_to(large.clone()));
-        putting.put(b"", Precondition::None, &large);
+        putting.put(b"", Precondition::None, [&large, &[]]);
         merging.merge(b"d\0", Precondition::Exists, merge_to(Vec::new()));
-        putting.put(b"d\0", Precondition::Exists, b"");
+        putting.put(b"d\0", Precondition::Exists, [&[]; 2]);
         for draft in [&mut merging, &mut putting] {
-            draft.put(b"e", Precondition::Absent, b"small");
+            draft.put(b"e", Precondition::Absent, [b"sm", b"all"]);
         }
         let [merged, put] = [merging, putting].map(prepared);
         assert_eq!(merged.payload[..], put.payload[..]);
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn limits_count_keys_as_they_were_given() {
         let mut draft = Draft::new(vec![0; 3]);
-        draft.put(&[1; 4], Precondition::None, &[2; 5]);
+        draft.put(&[1; 4], Precondition::None, [&[2; 3], &[2; 2]]);
         draft.delete(&[0; 2], Precondition::None);
         assert_eq!(draft.bytes(), 3 + 4 + 5 + 3 + 2);
         let limits = BatchLimits { key_bytes: 4, value_bytes: 5, operations: 2, batch_bytes: 17 };

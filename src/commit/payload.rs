@@ -77,6 +77,11 @@ impl Payload {
     }
 
     pub(crate) fn put(&mut self, row_key: &[u8], value: &[u8]) -> Row {
+        self.put_parts(row_key, [value])
+    }
+
+    /// As [`put`](Self::put), with a value in parts.
+    pub(crate) fn put_parts<const N: usize>(&mut self, row_key: &[u8], value: [&[u8]; N]) -> Row {
         let row_key = self.row(Kind::Put, row_key);
         self.value(value);
         Row { row_key, end: self.bytes.len() }
@@ -85,15 +90,18 @@ impl Payload {
     /// As [`put`](Self::put), with a RowKey that is encoded.
     pub(crate) fn put_encoded(&mut self, row_key: &[u8], value: &[u8]) {
         self.row_encoded(Kind::Put, row_key);
-        self.value(value);
+        self.value([value]);
     }
 
-    fn value(&mut self, value: &[u8]) {
-        push_slice(&mut self.bytes, value);
-        if value.len() >= LARGE_VALUE_BYTES {
-            let end = self.bytes.len();
-            let crc = crc32fast::hash(value);
-            self.values.push(ValueSum { value: end - value.len()..end, crc });
+    fn value<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        let len = parts.iter().map(|part| part.len()).sum();
+        push_varint(&mut self.bytes, len as u64);
+        let start = self.bytes.len();
+        self.bytes.reserve(len);
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        if len >= LARGE_VALUE_BYTES {
+            let crc = crc32fast::hash(self.bytes.get(start..).unwrap_or_default());
+            self.values.push(ValueSum { value: start..start + len, crc });
         }
     }
 
@@ -375,7 +383,7 @@ mod tests {
         for payload in [&mut known, &mut late] {
             payload.delete(b"a");
             payload.put(b"b\x01", &values[0]);
-            payload.put(b"c", &values[1]);
+            payload.put_parts(b"c", [&values[1], b"more"]);
         }
         late.rows_before(&prefix, 3);
         let [known, late] = [known, late].map(Prepared::new);

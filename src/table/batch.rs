@@ -57,7 +57,7 @@ impl Batch {
         precondition: Precondition,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        self.draft.put(row_key.as_ref(), precondition, value.as_ref());
+        self.draft.put(row_key.as_ref(), precondition, [value.as_ref(), &[]]);
         self
     }
 
@@ -78,6 +78,16 @@ impl Batch {
     pub fn delete(&mut self, row_key: impl AsRef<[u8]>, precondition: Precondition) -> &mut Self {
         self.draft.delete(row_key.as_ref(), precondition);
         self
+    }
+
+    /// As [`put`](Self::put), with a value in two parts.
+    pub(super) fn put_parts(
+        &mut self,
+        row_key: &str,
+        precondition: Precondition,
+        value: [&[u8]; 2],
+    ) {
+        self.draft.put(row_key.as_bytes(), precondition, value);
     }
 
     /// What it has so far.

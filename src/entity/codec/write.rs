@@ -16,7 +16,7 @@ const _: () = assert!(MOST_VALUES <= Entity::MAX_BINARY_LENGTH && MOST_VALUES <=
 
 /// The stored form of an entity, which is checked against the limits.
 pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
-    Encoder::default().encode(entity)
+    Encoder::default().encode(entity, |parts| parts.concat())
 }
 
 /// Encodes entities one after the other. Names that are those of the entity before, as they mostly are,
@@ -35,40 +35,46 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// The stored form of an entity, which is checked against the limits.
-    pub(crate) fn encode(&mut self, entity: &Entity) -> Result<Vec<u8>, EntityError> {
+    /// What `with` makes of the stored form of an entity, which is checked against the limits and comes in
+    /// two parts.
+    pub(crate) fn encode<R>(
+        &mut self,
+        entity: &Entity,
+        with: impl FnOnce([&[u8]; 2]) -> R,
+    ) -> Result<R, EntityError> {
         let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
-        self.encode_properties(entity.partition_key(), entity.row_key(), properties)
+        self.encode_properties(entity.partition_key(), entity.row_key(), properties, with)
     }
 
-    /// The stored form of an entity of these keys and properties, likewise.
-    pub(crate) fn encode_properties<'p>(
+    /// What `with` makes of the stored form of an entity of these keys and properties, likewise.
+    pub(crate) fn encode_properties<'p, R>(
         &mut self,
         partition_key: &str,
         row_key: &str,
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
-    ) -> Result<Vec<u8>, EntityError> {
+        with: impl FnOnce([&[u8]; 2]) -> R,
+    ) -> Result<R, EntityError> {
         check_count(properties.len())?;
-        if let Some(row) = self.encode_alike(partition_key, row_key, properties.clone()) {
-            return Ok(row);
+        if self.encode_alike(partition_key, row_key, properties.clone()).is_some() {
+            return Ok(with([&self.directory, &self.values]));
         }
         self.learn(properties.clone())?;
         check_entity_size(partition_key, row_key, properties.clone())?;
-        let mut out = Vec::new();
+        let mut row = Vec::new();
         let fingerprints = self.fingerprints.iter().copied();
         let property = |((name, value), fingerprint)| Checked { name, value, fingerprint };
-        push_row(&mut out, properties.zip(fingerprints).map(property));
-        Ok(out)
+        push_row(&mut row, properties.zip(fingerprints).map(property));
+        Ok(with([&row, &[]]))
     }
 
-    /// The row of properties with the names of those before, in one pass; none if they have others, or
-    /// are so large that a limit may be near.
+    /// Makes directory and values the row of properties with the names of those before, in one pass; none if
+    /// they have others, or are so large that a limit may be near.
     fn encode_alike<'p>(
         &mut self,
         partition_key: &str,
         row_key: &str,
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)>,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<()> {
         let count = properties.len();
         if count != self.ends.len() || !self.make_directory() {
             return None;
@@ -94,8 +100,7 @@ impl Encoder {
         }
         // No text has more UTF-16 units than bytes.
         let keys = 4 + 2 * (partition_key.len() + row_key.len());
-        check_size(keys + 2 * (names.len() + values.len()) + (8 + 4) * count).ok()?;
-        Some([&**directory, values].concat())
+        check_size(keys + 2 * (names.len() + values.len()) + (8 + 4) * count).ok()
     }
 
     /// Makes the directory of rows of the names, with room for kinds and ends of values, unless it is

@@ -4,6 +4,7 @@
 //! fails the whole batch when it is committed.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use super::view::not_an_entity;
 use crate::commit::Precondition;
@@ -28,40 +29,39 @@ use crate::table::batch::Batch;
 /// ```
 pub struct EntityBatch {
     partition_key: String,
-    operations: Vec<(String, Precondition, Action)>,
+    /// Has a deletion for what broke a rule.
+    batch: Batch,
     /// The first entity that broke a rule.
     broken: Option<(usize, EntityError)>,
     encoder: Encoder,
-}
-
-enum Action {
-    Put(Vec<u8>),
-    Merge(Patch),
-    Delete,
+    /// The table, once it is known: for the errors of merges.
+    table: Arc<OnceLock<Box<str>>>,
 }
 
 impl EntityBatch {
     /// An empty batch on one partition.
     #[must_use]
     pub fn new(partition_key: impl Into<String>) -> Self {
+        let partition_key = partition_key.into();
         Self {
-            partition_key: partition_key.into(),
-            operations: Vec::new(),
+            batch: Batch::new(partition_key.as_str()),
+            partition_key,
             broken: None,
             encoder: Encoder::default(),
+            table: Arc::default(),
         }
     }
 
     /// Number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.operations.len()
+        self.batch.len()
     }
 
     /// Whether there are no operations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.batch.is_empty()
     }
 
     /// Stores an entity that must not exist.
@@ -82,9 +82,12 @@ impl EntityBatch {
     /// Stores an entity in place of what is there: properties that it does not have are dropped
     /// (R-D09).
     pub fn put(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let row = self.encoder.encode(entity);
-        let action = self.check_partition(entity).and(row.map(Action::Put));
-        self.push(entity.row_key(), precondition, action)
+        let Self { encoder, batch, .. } = self;
+        let row_key = entity.row_key();
+        let put = |parts: [&[u8]; 2]| batch.put_parts(row_key, precondition, parts);
+        let checked = check_partition(&self.partition_key, entity);
+        let done = checked.and_then(|()| encoder.encode(entity, put));
+        self.note(row_key, done)
     }
 
     /// Like [`put`](Self::put), for an entity of the batch's partition that need not be made: its
@@ -114,73 +117,68 @@ impl EntityBatch {
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
         precondition: Precondition,
     ) -> &mut Self {
-        let row = self.encoder.encode_properties(&self.partition_key, row_key, properties);
-        self.push(row_key, precondition, row.map(Action::Put))
+        let Self { encoder, batch, partition_key, .. } = self;
+        let put = |parts: [&[u8]; 2]| batch.put_parts(row_key, precondition, parts);
+        let done = encoder.encode_properties(partition_key, row_key, properties, put);
+        self.note(row_key, done)
     }
 
     /// Sets an entity's properties, also to another type, and keeps its others (R-D09).
     pub fn merge(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let action = self.check_partition(entity).and(Patch::new(entity).map(Action::Merge));
-        self.push(entity.row_key(), precondition, action)
+        let row_key = entity.row_key();
+        let patch = check_partition(&self.partition_key, entity).and_then(|()| Patch::new(entity));
+        let done = patch.map(|patch| {
+            let keys = (Arc::clone(&self.table), self.partition_key.clone(), row_key.to_owned());
+            self.batch.merge(row_key, precondition, move |stored| {
+                patch.apply(stored).map_err(|error| refusal(error, &keys))
+            });
+        });
+        self.note(row_key, done)
     }
 
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
-    pub fn delete(&mut self, row_key: impl Into<String>, precondition: Precondition) -> &mut Self {
-        self.operations.push((row_key.into(), precondition, Action::Delete));
+    pub fn delete(&mut self, row_key: impl AsRef<str>, precondition: Precondition) -> &mut Self {
+        self.batch.delete(row_key.as_ref(), precondition);
         self
     }
 
-    fn push(
-        &mut self,
-        row_key: &str,
-        precondition: Precondition,
-        action: Result<Action, EntityError>,
-    ) -> &mut Self {
-        let action = action.unwrap_or_else(|error| {
-            self.broken.get_or_insert((self.operations.len(), error));
-            Action::Delete
-        });
-        self.operations.push((row_key.to_owned(), precondition, action));
-        self
-    }
-
-    fn check_partition(&self, entity: &Entity) -> Result<(), EntityError> {
-        if entity.partition_key() == self.partition_key {
-            return Ok(());
+    fn note(&mut self, row_key: &str, done: Result<(), EntityError>) -> &mut Self {
+        if let Err(error) = done {
+            self.broken.get_or_insert((self.batch.len(), error));
+            self.batch.delete(row_key, Precondition::None);
         }
-        Err(EntityError::OtherPartition {
-            expected: self.partition_key.as_str().into(),
-            found: entity.partition_key().into(),
-        })
+        self
     }
 
     /// The batch of bytes, for a table of that name.
     pub(super) fn encoded(self, table: &str) -> Result<Batch> {
-        let Self { partition_key, operations, broken, .. } = self;
+        let Self { batch, broken, table: name, .. } = self;
         if let Some((index, source)) = broken {
             return Err(Error::Entity { index, source: Box::new(source) });
         }
-        let mut batch = Batch::new(partition_key.as_str());
-        for (row_key, precondition, action) in operations {
-            match action {
-                Action::Put(row) => batch.put(row_key, precondition, row),
-                Action::Delete => batch.delete(row_key, precondition),
-                Action::Merge(patch) => {
-                    let keys = (table.to_owned(), partition_key.clone(), row_key.clone());
-                    batch.merge(row_key, precondition, move |stored| {
-                        patch.apply(stored).map_err(|error| refusal(error, &keys))
-                    })
-                }
-            };
-        }
+        name.get_or_init(|| table.into());
         Ok(batch)
     }
 }
 
-fn refusal(error: MergeError, (table, partition, row): &(String, String, String)) -> MergeRefusal {
+fn check_partition(expected: &str, entity: &Entity) -> Result<(), EntityError> {
+    if entity.partition_key() == expected {
+        return Ok(());
+    }
+    Err(EntityError::OtherPartition {
+        expected: expected.into(),
+        found: entity.partition_key().into(),
+    })
+}
+
+/// The table, once it is known, PartitionKey and RowKey of an entity that is merged.
+type Keys = (Arc<OnceLock<Box<str>>>, String, String);
+
+fn refusal(error: MergeError, (table, partition, row): &Keys) -> MergeRefusal {
     match error {
         MergeError::Entity(error) => error.into(),
         MergeError::Row(error) => {
+            let table = table.get().map_or("", |name| &**name);
             not_an_entity(table, partition.as_bytes(), row.as_bytes(), error).into()
         }
     }

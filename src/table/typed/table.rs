@@ -118,7 +118,7 @@ impl EntityTable {
     pub fn delete(
         &self,
         partition_key: impl AsRef<str>,
-        row_key: impl Into<String>,
+        row_key: impl AsRef<str>,
         precondition: Precondition,
     ) -> Commit<Version> {
         self.commit_one(partition_key.as_ref(), |batch| batch.delete(row_key, precondition))
@@ -154,7 +154,7 @@ impl EntityTable {
     pub fn import(&self, entities: impl IntoIterator<Item = Entity>) -> Result<ImportReport> {
         let (mut broken, mut encoder) = (None, Encoder::default());
         let rows = entities.into_iter().enumerate().map_while(|(index, entity)| {
-            match encoder.encode(&entity) {
+            match encoder.encode(&entity, |parts| parts.concat()) {
                 Ok(row) => {
                     let (partition_key, row_key) = entity.into_keys();
                     Some((partition_key, row_key, row))
