@@ -186,7 +186,11 @@ impl Deref for Shared {
 
 impl Prepared {
     pub(crate) fn new(payload: Payload) -> Self {
-        let Payload { bytes, start, mut values } = payload;
+        let Payload { mut bytes, start, mut values } = payload;
+        if !values.is_empty() {
+            // The memtable may keep it.
+            bytes.shrink_to_fit();
+        }
         let mut hasher = crc32fast::Hasher::new();
         let mut summed = start;
         for ValueSum { value, crc } in &mut values {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tablestone::env::{Clock, CrashStyle, Env, Fault, Operation, SimEnv};
+use tablestone::env::{CrashStyle, Env, Fault, Operation, SimEnv};
 use tablestone::{
     Commit, Compression, Continuation, Database, Error, Options, Query, ReadMode, Snapshot, Table,
     TableView, Version,
