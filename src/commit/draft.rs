@@ -4,7 +4,6 @@
 //! keeps the RowKey until the merge has run. So keys and values are copied once, to where the log is written from.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use super::batch::Precondition;
 use super::check_limit;
@@ -205,8 +204,8 @@ impl Operation {
     }
 
     fn value<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
-        let Range { start, end } = self.row.end.saturating_sub(self.value_len)..self.row.end;
-        buffer.get(start..end).unwrap_or_default()
+        let end = self.row.end;
+        buffer.get(end.saturating_sub(self.value_len)..end).unwrap_or_default()
     }
 
     /// Bytes of the value, as far as it is known before a merge has run.

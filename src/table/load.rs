@@ -117,11 +117,9 @@ impl TableLoader {
     /// [`Error::Entity`], with its position among the rows, if it breaks a rule of the data model;
     /// as [`put`](Self::put).
     pub fn put_entity(&mut self, entity: &Entity) -> Result<()> {
-        let row = self.encoder.encode(entity, |parts| parts.concat()).map_err(|source| {
-            Error::Entity {
-                index: usize::try_from(self.report.rows).unwrap_or(usize::MAX),
-                source: Box::new(source),
-            }
+        let row = self.encoder.encode_whole(entity).map_err(|source| Error::Entity {
+            index: usize::try_from(self.report.rows).unwrap_or(usize::MAX),
+            source: Box::new(source),
         })?;
         self.put_row(entity.partition_key().as_bytes(), entity.row_key().as_bytes(), &row)
     }

@@ -16,7 +16,7 @@ const _: () = assert!(MOST_VALUES <= Entity::MAX_BINARY_LENGTH && MOST_VALUES <=
 
 /// The stored form of an entity, which is checked against the limits.
 pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
-    Encoder::default().encode(entity, |parts| parts.concat())
+    Encoder::default().encode_whole(entity)
 }
 
 /// Encodes entities one after the other. Names that are those of the entity before, as they mostly are,
@@ -44,6 +44,11 @@ impl Encoder {
     ) -> Result<R, EntityError> {
         let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
         self.encode_properties(entity.partition_key(), entity.row_key(), properties, with)
+    }
+
+    /// The stored form of an entity in one piece.
+    pub(crate) fn encode_whole(&mut self, entity: &Entity) -> Result<Vec<u8>, EntityError> {
+        self.encode(entity, |parts| parts.concat())
     }
 
     /// What `with` makes of the stored form of an entity of these keys and properties, likewise.

@@ -154,7 +154,7 @@ impl EntityTable {
     pub fn import(&self, entities: impl IntoIterator<Item = Entity>) -> Result<ImportReport> {
         let (mut broken, mut encoder) = (None, Encoder::default());
         let rows = entities.into_iter().enumerate().map_while(|(index, entity)| {
-            match encoder.encode(&entity, |parts| parts.concat()) {
+            match encoder.encode_whole(&entity) {
                 Ok(row) => {
                     let (partition_key, row_key) = entity.into_keys();
                     Some((partition_key, row_key, row))
