@@ -137,7 +137,7 @@ impl Draft {
     /// among them.
     pub(super) fn finish(self, prefix: &[u8]) -> (Vec<Operation>, Rows) {
         let Self { mut payload, operations, .. } = self;
-        if operations.iter().any(|operation| matches!(operation.action, Action::Merge(_))) {
+        if operations.iter().any(Operation::is_merge) {
             return (operations, Rows::Merging(payload));
         }
         if operations.is_empty() {
@@ -283,6 +283,7 @@ mod tests {
         assert_eq!(merged.crc, put.crc);
     }
 
+    /// R-E06.
     #[test]
     fn limits_count_keys_as_they_were_given() {
         let mut draft = Draft::new(vec![0; 3]);

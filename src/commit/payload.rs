@@ -58,7 +58,7 @@ impl Payload {
         Self { bytes, start, values: Vec::new() }
     }
 
-    /// Makes what there is a section of `rows` rows of one partition, if there was room left for that.
+    /// Makes the `rows` rows that came first a section of their partition: its head goes where room was left.
     pub(crate) fn rows_before(&mut self, prefix: &[u8], rows: usize) {
         let mut head = Vec::with_capacity(1 + 2 * MAX_VARINT + prefix.len());
         push_rows(&mut head, prefix, rows);

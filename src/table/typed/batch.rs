@@ -34,8 +34,8 @@ pub struct EntityBatch {
     /// The first entity that broke a rule.
     broken: Option<(usize, EntityError)>,
     encoder: Encoder,
-    /// The table, once it is known: for the errors of merges.
-    table: Arc<OnceLock<Box<str>>>,
+    /// If there are merges, for their errors: the table, once it is known.
+    table: Option<Arc<OnceLock<Box<str>>>>,
 }
 
 impl EntityBatch {
@@ -48,7 +48,7 @@ impl EntityBatch {
             partition_key,
             broken: None,
             encoder: Encoder::default(),
-            table: Arc::default(),
+            table: None,
         }
     }
 
@@ -128,7 +128,8 @@ impl EntityBatch {
         let row_key = entity.row_key();
         let patch = check_partition(&self.partition_key, entity).and_then(|()| Patch::new(entity));
         let done = patch.map(|patch| {
-            let keys = (Arc::clone(&self.table), self.partition_key.clone(), row_key.to_owned());
+            let table = Arc::clone(self.table.get_or_insert_default());
+            let keys = (table, self.partition_key.clone(), row_key.to_owned());
             self.batch.merge(row_key, precondition, move |stored| {
                 patch.apply(stored).map_err(|error| refusal(error, &keys))
             });
@@ -156,7 +157,9 @@ impl EntityBatch {
         if let Some((index, source)) = broken {
             return Err(Error::Entity { index, source: Box::new(source) });
         }
-        name.get_or_init(|| table.into());
+        if let Some(name) = name {
+            name.get_or_init(|| table.into());
+        }
         Ok(batch)
     }
 }
