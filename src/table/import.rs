@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::commit::{self, Commit, ImportRow, Incarnation, Pipeline, check_limit};
+use crate::commit::{self, Commit, ImportRows, Incarnation, Pipeline, check_limit};
 use crate::error::{Limit, Result};
 use crate::version::Version;
 
@@ -43,8 +43,7 @@ pub struct ImportReport {
 pub(super) struct Importer<'a> {
     pipeline: &'a Arc<Pipeline>,
     incarnation: &'a Arc<Incarnation>,
-    rows: Vec<ImportRow>,
-    bytes: usize,
+    rows: ImportRows,
     under_way: VecDeque<Commit<Version>>,
     report: ImportReport,
 }
@@ -54,8 +53,7 @@ impl<'a> Importer<'a> {
         Self {
             pipeline,
             incarnation,
-            rows: Vec::new(),
-            bytes: 0,
+            rows: ImportRows::default(),
             under_way: VecDeque::new(),
             report: ImportReport::default(),
         }
@@ -63,20 +61,18 @@ impl<'a> Importer<'a> {
 
     pub(super) fn push(
         &mut self,
-        partition_key: Vec<u8>,
-        row_key: Vec<u8>,
-        value: Vec<u8>,
+        partition_key: &[u8],
+        row_key: &[u8],
+        value: &[u8],
     ) -> Result<()> {
         let options = self.pipeline.options();
         check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)?;
         check_limit(Limit::RowKey, row_key.len(), options.key_bytes)?;
         check_limit(Limit::Value, value.len(), options.value_bytes)?;
-        let bytes = partition_key.len() + row_key.len() + value.len();
-        self.bytes += bytes;
+        self.rows.push(partition_key, row_key, value);
         self.report.rows += 1;
-        self.report.bytes += bytes as u64;
-        self.rows.push(ImportRow { partition_key, row_key, value });
-        if self.bytes >= CHUNK_BYTES {
+        self.report.bytes += (partition_key.len() + row_key.len() + value.len()) as u64;
+        if self.rows.bytes() >= CHUNK_BYTES {
             self.send()?;
         }
         Ok(())
@@ -88,9 +84,9 @@ impl<'a> Importer<'a> {
         {
             self.report.version = oldest.wait()?;
         }
-        let rows = std::mem::take(&mut self.rows);
-        let incarnation = Arc::clone(self.incarnation);
-        let bytes = std::mem::take(&mut self.bytes);
+        let room = ImportRows::with_room_of(&self.rows);
+        let rows = std::mem::replace(&mut self.rows, room);
+        let (incarnation, bytes) = (Arc::clone(self.incarnation), rows.bytes());
         let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, &rows);
         let mut commit = self.pipeline.begin(bytes, import);
         // Else a later one could overtake it, and of equal keys the first would win.

@@ -200,14 +200,14 @@ impl Table {
     /// As for any write. Rows before the error may have been stored; each commit is whole.
     pub fn import<P, R, V>(&self, rows: impl IntoIterator<Item = (P, R, V)>) -> Result<ImportReport>
     where
-        P: Into<Vec<u8>>,
-        R: Into<Vec<u8>>,
-        V: Into<Vec<u8>>,
+        P: AsRef<[u8]>,
+        R: AsRef<[u8]>,
+        V: AsRef<[u8]>,
     {
         let TableView { inner, incarnation, .. } = &self.view;
         let mut importer = Importer::new(inner.pipeline(), incarnation);
         for (partition_key, row_key, value) in rows {
-            importer.push(partition_key.into(), row_key.into(), value.into())?;
+            importer.push(partition_key.as_ref(), row_key.as_ref(), value.as_ref())?;
         }
         importer.finish()
     }
