@@ -23,6 +23,9 @@ const POOL_BYTES: usize = 4 << 20;
 /// A prime above the number of entities, far from round: multiplication by it permutes them.
 const SCATTER: u128 = 2_654_435_761;
 
+/// Entities from one that the guide to the partitions names to the next.
+const GUIDE: u64 = 64;
+
 /// Bytes at the front of each value that hold its version.
 pub const VERSION_BYTES: usize = 8;
 
@@ -58,6 +61,8 @@ impl Row {
 pub struct Dataset {
     /// Number of the first entity of each partition, in key order, and their total.
     starts: Vec<u64>,
+    /// A partition of every [`GUIDE`]-th entity: where to begin to look for that of another.
+    guide: Vec<u32>,
     heaviest: usize,
     popularity: Zipf<f64>,
     pool: Vec<u8>,
@@ -78,7 +83,12 @@ impl Dataset {
         }
         let heaviest = (0..weights.len()).max_by(|a, b| weights[*a].total_cmp(&weights[*b]));
         let popularity = Zipf::new(entities.max(1) as f64, SKEW).expect("a valid distribution");
-        Self { starts, heaviest: heaviest.unwrap_or(0), popularity, pool: text_pool(seed), seed }
+        let guide = (0..entities)
+            .step_by(GUIDE as usize)
+            .map(|entity| starts.partition_point(|start| *start <= entity) as u32 - 1)
+            .collect();
+        let heaviest = heaviest.unwrap_or(0);
+        Self { starts, guide, heaviest, popularity, pool: text_pool(seed), seed }
     }
 
     pub fn entities(&self) -> u64 {
@@ -97,26 +107,37 @@ impl Dataset {
         order
     }
 
-    /// Key of the entity with this number; keys are in the order of the numbers.
-    pub fn key(&self, entity: u64) -> Key {
-        self.slot(entity, 0)
+    /// The partition that has the entity with this number.
+    fn partition(&self, entity: u64) -> usize {
+        let mut partition = self.guide[(entity / GUIDE) as usize] as usize;
+        while self.starts[partition + 1] <= entity {
+            partition += 1;
+        }
+        partition
     }
 
-    /// A key right after the entity's that no entity has until it is inserted.
-    pub fn absent(&self, entity: u64) -> Key {
-        self.slot(entity, 1)
+    /// Makes `key` that of the entity with this number; keys are in the order of the numbers.
+    pub fn key(&self, entity: u64, key: &mut Key) {
+        self.slot(entity, 0, key);
     }
 
-    fn slot(&self, entity: u64, odd: u64) -> Key {
-        let partition = self.starts.partition_point(|start| *start <= entity) - 1;
-        let row = (entity - self.starts[partition]) * 2 + odd;
-        Key { partition: partition_key(partition), row: format!("order-{row:010}").into_bytes() }
+    /// Makes it one right after the entity's, which no entity has until it is inserted.
+    pub fn absent(&self, entity: u64, key: &mut Key) {
+        self.slot(entity, 1, key);
+    }
+
+    fn slot(&self, entity: u64, odd: u64, key: &mut Key) {
+        let partition = self.partition(entity);
+        partition_key(partition, &mut key.partition);
+        row_key((entity - self.starts[partition]) * 2 + odd, &mut key.row);
     }
 
     /// The partition with the most entities: its key, its first entity and their number.
     pub fn heaviest(&self) -> (Vec<u8>, u64, u64) {
         let first = self.starts[self.heaviest];
-        (partition_key(self.heaviest), first, self.starts[self.heaviest + 1] - first)
+        let mut key = Vec::new();
+        partition_key(self.heaviest, &mut key);
+        (key, first, self.starts[self.heaviest + 1] - first)
     }
 
     /// Any entity, all alike: heavy partitions are chosen by their weight.
@@ -138,7 +159,7 @@ impl Dataset {
     /// Up to 100 entities of one partition, without gap: what a transaction of a group writes.
     pub fn group(&self, rng: &mut Rng) -> std::ops::Range<u64> {
         let first = self.uniform(rng);
-        let partition = self.starts.partition_point(|start| *start <= first) - 1;
+        let partition = self.partition(first);
         let end = self.starts[partition + 1];
         let start = self.starts[partition].max(first.min(end.saturating_sub(100)));
         start..end.min(start + 100)
@@ -161,17 +182,34 @@ impl Dataset {
         value.extend_from_slice(&self.pool[from..from + text]);
     }
 
-    /// The entity as it is loaded, the same in every run.
-    pub fn row(&self, entity: u64) -> Row {
+    /// Makes `row` the entity as it is loaded, the same in every run.
+    pub fn row(&self, entity: u64, row: &mut Row) {
         let mut rng = Rng::seed_from_u64(self.seed ^ entity.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        let mut value = Vec::new();
-        self.value(&mut rng, entity, &mut value);
-        Row { key: self.key(entity), value }
+        self.value(&mut rng, entity, &mut row.value);
+        self.key(entity, &mut row.key);
     }
 }
 
-fn partition_key(partition: usize) -> Vec<u8> {
-    format!("customer-{partition:08}").into_bytes()
+/// The key of the partition with this number.
+pub fn partition_key(number: usize, key: &mut Vec<u8>) {
+    numbered(b"customer-", &mut [b'0'; 8], number as u64, key);
+}
+
+/// The key of a partition's row with this number.
+pub fn row_key(number: u64, key: &mut Vec<u8>) {
+    numbered(b"order-", &mut [b'0'; 10], number, key);
+}
+
+/// A name and a number of as many digits as there is room for. Nothing is allocated for it once
+/// the key was used: what keys cost is within the time that works are measured for.
+fn numbered(name: &[u8], digits: &mut [u8], mut number: u64, key: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    key.clear();
+    key.extend_from_slice(name);
+    key.extend_from_slice(digits);
 }
 
 /// A permutation of the numbers below `count`.
@@ -211,11 +249,25 @@ mod tests {
 
     const ENTITIES: u64 = 20_000;
 
+    impl Dataset {
+        fn key_of(&self, entity: u64) -> Key {
+            let mut key = Key::default();
+            self.key(entity, &mut key);
+            key
+        }
+
+        fn row_of(&self, entity: u64) -> Row {
+            let mut row = Row::default();
+            self.row(entity, &mut row);
+            row
+        }
+    }
+
     #[test]
     fn one_seed_gives_one_dataset_and_another_seed_another() {
         let rows = |seed| {
             let data = Dataset::new(ENTITIES, seed);
-            (0..100).map(|n| data.row(n * 7).value).collect::<Vec<_>>()
+            (0..100).map(|n| data.row_of(n * 7).value).collect::<Vec<_>>()
         };
         assert_eq!(rows(1), rows(1));
         assert_ne!(rows(1), rows(2));
@@ -230,9 +282,16 @@ mod tests {
     fn keys_are_distinct_and_in_the_order_of_the_numbers() {
         let data = Dataset::new(ENTITIES, 1);
         assert_eq!(data.entities(), ENTITIES);
-        let keys: Vec<Key> = (0..ENTITIES).map(|n| data.key(n)).collect();
+        let keys: Vec<Key> = (0..ENTITIES).map(|n| data.key_of(n)).collect();
         assert!(keys.is_sorted_by(|a, b| a < b));
-        let absent: BTreeSet<Key> = (0..ENTITIES).map(|n| data.absent(n)).collect();
+        assert_eq!(keys[0].partition, b"customer-00000000");
+        assert_eq!(keys[1].row, b"order-0000000002");
+        let absent = |entity| {
+            let mut key = Key::default();
+            data.absent(entity, &mut key);
+            key
+        };
+        let absent: BTreeSet<Key> = (0..ENTITIES).map(absent).collect();
         assert_eq!(absent.len(), keys.len());
         assert!(keys.iter().all(|key| !absent.contains(key)));
     }
@@ -243,7 +302,7 @@ mod tests {
         let mut sizes: Vec<u64> = data.starts.windows(2).map(|w| w[1] - w[0]).collect();
         sizes.sort_unstable_by(|a, b| b.cmp(a));
         let (key, first, size) = data.heaviest();
-        assert_eq!((size, data.key(first).partition), (sizes[0], key));
+        assert_eq!((size, data.key_of(first).partition), (sizes[0], key));
         // The weight of rank r is (r + 1)^-0.99 of the first's.
         for rank in [1, 3, 9, 30] {
             let expected = sizes[0] as f64 / f64::from(rank as u32 + 1).powf(SKEW);
@@ -280,14 +339,14 @@ mod tests {
         for _ in 0..1_000 {
             let group = data.group(&mut rng);
             assert!((1..=100).contains(&(group.end - group.start)));
-            assert_eq!(data.key(group.start).partition, data.key(group.end - 1).partition);
+            assert_eq!(data.key_of(group.start).partition, data.key_of(group.end - 1).partition);
         }
     }
 
     #[test]
     fn entities_have_about_200_bytes_and_some_are_large() {
         let data = Dataset::new(ENTITIES, 1);
-        let sizes: Vec<usize> = (0..ENTITIES).map(|n| data.row(n).len()).collect();
+        let sizes: Vec<usize> = (0..ENTITIES).map(|n| data.row_of(n).len()).collect();
         let large = sizes.iter().filter(|size| **size > 1_000).count();
         assert!((20..70).contains(&large), "{large} large entities");
         let ordinary: Vec<usize> = sizes.into_iter().filter(|size| *size < 1_000).collect();

@@ -64,8 +64,8 @@ impl Engine for Fjall {
         self.acknowledge()
     }
 
-    fn load(&self, rows: Vec<Row>) -> Result<()> {
-        self.put_group(&rows)
+    fn load(&self, rows: &[Row]) -> Result<()> {
+        self.put_group(rows)
     }
 
     fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {

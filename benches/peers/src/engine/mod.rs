@@ -84,12 +84,12 @@ pub trait Engine: Send + Sync {
     fn put_group(&self, rows: &[Row]) -> Result<()>;
 
     /// Stores entities of any partitions in the way that is best for many.
-    fn load(&self, rows: Vec<Row>) -> Result<()>;
+    fn load(&self, rows: &[Row]) -> Result<()>;
 
     /// Fills a new database with these entities, which are in key order, in the way that is best for
     /// that.
     fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
-        rows.chunks(1_000).try_for_each(|rows| self.load(rows.to_vec()))
+        rows.chunks(1_000).try_for_each(|rows| self.load(rows))
     }
 
     /// Stores an entity if it does not exist; says whether it did so.

@@ -97,8 +97,8 @@ impl Engine for Redb {
         })
     }
 
-    fn load(&self, rows: Vec<Row>) -> Result<()> {
-        self.put_group(&rows)
+    fn load(&self, rows: &[Row]) -> Result<()> {
+        self.put_group(rows)
     }
 
     fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {

@@ -62,8 +62,8 @@ impl Engine for Rocks {
         Ok(self.db.write_opt(batch, &self.write)?)
     }
 
-    fn load(&self, rows: Vec<Row>) -> Result<()> {
-        self.put_group(&rows)
+    fn load(&self, rows: &[Row]) -> Result<()> {
+        self.put_group(rows)
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {

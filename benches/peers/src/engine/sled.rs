@@ -45,8 +45,8 @@ impl Engine for Sled {
         Ok(self.db.apply_batch(batch)?)
     }
 
-    fn load(&self, rows: Vec<Row>) -> Result<()> {
-        self.put_group(&rows)
+    fn load(&self, rows: &[Row]) -> Result<()> {
+        self.put_group(rows)
     }
 
     fn insert(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<bool> {

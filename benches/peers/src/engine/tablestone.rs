@@ -87,22 +87,21 @@ impl Engine for Tablestone {
         Ok(())
     }
 
-    fn load(&self, rows: Vec<Row>) -> Result<()> {
-        let import = |table: &Table, rows: Vec<Row>| {
-            table.import(rows.into_iter().map(|row| (row.key.partition, row.key.row, row.value)))
-        };
-        if let [table] = &self.tables[..] {
-            import(table, rows)?;
-            return Ok(());
+    fn load(&self, rows: &[Row]) -> Result<()> {
+        fn import<'a>(table: &Table, rows: impl Iterator<Item = &'a Row>) -> Result<()> {
+            table.import(rows.map(|row| (&row.key.partition, &row.key.row, &row.value)))?;
+            Ok(())
         }
-        let mut of_tables: BTreeMap<usize, Vec<Row>> = BTreeMap::new();
+        if let [table] = &self.tables[..] {
+            return import(table, rows.iter());
+        }
+        let mut of_tables: BTreeMap<usize, Vec<&Row>> = BTreeMap::new();
         for row in rows {
             of_tables.entry(self.number(&row.key.partition)).or_default().push(row);
         }
-        for (number, rows) in of_tables {
-            import(&self.tables[number], rows)?;
-        }
-        Ok(())
+        of_tables
+            .into_iter()
+            .try_for_each(|(number, rows)| import(&self.tables[number], rows.into_iter()))
     }
 
     fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {

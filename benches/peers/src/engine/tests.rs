@@ -85,7 +85,7 @@ impl Pair<'_> {
                 let mut rows: Vec<Row> = (0..20).map(|_| self.row()).collect();
                 rows.dedup_by(|a, b| a.key == b.key);
                 self.model.extend(rows.iter().map(|row| (row.key.clone(), row.value.clone())));
-                engine.load(rows).expect("a load");
+                engine.load(&rows).expect("a load");
             }
             83..97 => self.page(&key),
             97..99 => self.scan(),

@@ -27,10 +27,9 @@ pub(crate) fn load(
 ) -> Result<()> {
     let mut order = order.peekable();
     while order.peek().is_some() {
-        let rows: Vec<Row> = order.by_ref().take(LOAD).map(|n| stage.data.row(n)).collect();
-        worker.entities += rows.len() as u64;
-        worker.logical_bytes += rows.iter().map(|row| row.len() as u64).sum::<u64>();
-        worker.clock(|_| engine.load(rows))?;
+        let thousand = order.by_ref().take(LOAD);
+        let make = |_: &mut Worker<'_>, entity, row: &mut Row| stage.data.row(entity, row);
+        worker.clock_rows(thousand, make, |rows| engine.load(rows))?;
     }
     Ok(())
 }
@@ -63,7 +62,8 @@ pub(super) fn load_sequential(stage: &Stage) -> Result<Measured> {
 
 /// One call of the engine, which has all entities in memory.
 pub(super) fn load_sorted(stage: &Stage) -> Result<Measured> {
-    let rows: Vec<Row> = (0..stage.data.entities()).map(|n| stage.data.row(n)).collect();
+    let mut rows = vec![Row::default(); stage.data.entities() as usize];
+    (0..).zip(&mut rows).for_each(|(entity, row)| stage.data.row(entity, row));
     measure_load(stage, stage.open()?, |engine, worker| {
         worker.entities = rows.len() as u64;
         worker.logical_bytes = rows.iter().map(|row| row.len() as u64).sum();
@@ -93,15 +93,15 @@ pub(super) fn large_values(stage: &Stage) -> Result<Measured> {
     let meter = Meter::start()?;
     let bytes = (stage.plan.seconds * LARGE_BYTES_A_SECOND) as u64;
     while worker.logical_bytes < bytes {
-        let key = stage.data.key(stage.data.scattered(worker.step));
+        stage.data.key(stage.data.scattered(worker.step), &mut worker.key);
         worker.step += 1;
         let size = worker.rng.random_range(LARGE);
         let version = worker.step;
         let mut value = std::mem::take(&mut worker.value);
         stage.data.value_of(&mut worker.rng, version, size, &mut value);
         worker.value = value;
-        worker.clock(|worker| engine.put(&key.partition, &key.row, &worker.value))?;
-        worker.wrote(&key);
+        worker.clock(|Worker { key, value, .. }| engine.put(&key.partition, &key.row, value))?;
+        worker.wrote();
     }
     engine.settle()?;
     let elapsed = meter.elapsed();

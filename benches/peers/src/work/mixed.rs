@@ -7,7 +7,7 @@ use anyhow::Result;
 use rand::RngExt;
 
 use super::read::{get_at, page_at};
-use super::stage::{Measured, Stage};
+use super::stage::{Measured, Stage, Worker};
 use super::write::{insert_fresh, put_at};
 
 /// Churn lasts this many times as long as other works, to see what background work does to it.
@@ -17,11 +17,12 @@ const SLICES: usize = 20;
 
 fn ycsb(stage: &Stage, puts_in_100: u32) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let key = stage.data.key(stage.data.popular(&mut worker.rng));
+        let entity = stage.data.popular(&mut worker.rng);
+        stage.data.key(entity, &mut worker.key);
         if worker.rng.random_range(0..100) < puts_in_100 {
-            put_at(engine, worker, &key)
+            put_at(engine, worker)
         } else {
-            get_at(engine, worker, &key)
+            get_at(engine, worker)
         }
     })
 }
@@ -39,9 +40,10 @@ pub(super) fn ycsb_e(stage: &Stage) -> Result<Measured> {
         if worker.rng.random_range(0..100) < 5 {
             return insert_fresh(stage, engine, worker);
         }
-        let key = stage.data.key(stage.data.popular(&mut worker.rng));
+        let entity = stage.data.popular(&mut worker.rng);
+        stage.data.key(entity, &mut worker.key);
         let limit = worker.rng.random_range(1..=100);
-        page_at(engine, worker, &key, limit)
+        page_at(engine, worker, limit)
     })
 }
 
@@ -54,20 +56,17 @@ pub(super) fn churn(stage: &Stage) -> Result<Measured> {
     let mut measured = stage.timed_for(seconds, |engine, worker| {
         let number = worker.step * stage.threads() as u64 + worker.thread;
         worker.step += 1;
-        let key = stage.data.key(stage.data.scattered(number));
-        match number % 3 {
-            0 => {
-                worker.clock(|_| engine.delete(&key.partition, &key.row))?;
-                worker.entities += 1;
-                worker.logical_bytes += key.len() as u64;
-            }
-            1 => put_at(engine, worker, &key)?,
-            _ => {
-                let deleted = stage.data.scattered(number.saturating_sub(1_001));
-                put_at(engine, worker, &stage.data.key(deleted))?;
-            }
+        let kind = number % 3;
+        let number = if kind == 2 { number.saturating_sub(1_001) } else { number };
+        stage.data.key(stage.data.scattered(number), &mut worker.key);
+        if kind == 0 {
+            worker.clock(|Worker { key, .. }| engine.delete(&key.partition, &key.row))?;
+            worker.entities += 1;
+            worker.logical_bytes += worker.key.len() as u64;
+        } else {
+            put_at(engine, worker)?;
         }
-        let at = (worker.begun.elapsed().as_secs_f64() / slice.as_secs_f64()) as usize;
+        let at = ((worker.ended - worker.begun).as_secs_f64() / slice.as_secs_f64()) as usize;
         if let Some(slice) = slices.get(at) {
             slice.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,39 +5,42 @@ use anyhow::{Result, ensure};
 use super::stage::{Measured, Stage, Worker};
 use crate::engine::Engine;
 use crate::meter::evict;
-use crate::workload::Key;
 
 /// Entities of a page, as the service has them.
 const PAGE: usize = 1_000;
 
-/// Gets an entity that must exist, under the clock.
-pub(super) fn get_at(engine: &dyn Engine, worker: &mut Worker<'_>, key: &Key) -> Result<()> {
-    let get = |worker: &mut Worker<'_>| engine.get(&key.partition, &key.row, &mut worker.value);
-    ensure!(worker.clock(get)?.is_some(), "{key:?} is gone");
-    worker.entities += 1;
+/// Gets the entity at the worker's key, which must exist, under the clock.
+pub(super) fn get_at(engine: &dyn Engine, worker: &mut Worker<'_>) -> Result<()> {
+    ensure!(look_up(engine, worker)?, "{:?} is gone", worker.key);
     Ok(())
+}
+
+fn look_up(engine: &dyn Engine, worker: &mut Worker<'_>) -> Result<bool> {
+    worker.entities += 1;
+    let found =
+        worker.clock(|Worker { key, value, .. }| engine.get(&key.partition, &key.row, value))?;
+    Ok(found.is_some())
 }
 
 pub(super) fn get(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let key = stage.data.key(stage.data.popular(&mut worker.rng));
-        get_at(engine, worker, &key)
+        let entity = stage.data.popular(&mut worker.rng);
+        stage.data.key(entity, &mut worker.key);
+        get_at(engine, worker)
     })
 }
 
 /// Gets any entity from files that are on the device only.
 pub(super) fn cold_get(stage: &Stage) -> Result<Measured> {
     cold(stage, |engine, worker| {
-        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
-        get_at(engine, worker, &key)
+        let entity = stage.data.uniform(&mut worker.rng);
+        stage.data.key(entity, &mut worker.key);
+        get_at(engine, worker)
     })
 }
 
 pub(super) fn cold_page(stage: &Stage) -> Result<Measured> {
-    cold(stage, |engine, worker| {
-        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
-        page_at(engine, worker, &key, PAGE)
-    })
+    cold(stage, |engine, worker| any_page(stage, engine, worker))
 }
 
 /// What is read from the device counts too: it falls as the caches fill.
@@ -55,32 +58,31 @@ fn cold(
 
 pub(super) fn get_missing(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let key = stage.data.absent(stage.data.uniform(&mut worker.rng));
-        let get = |worker: &mut Worker<'_>| engine.get(&key.partition, &key.row, &mut worker.value);
-        ensure!(worker.clock(get)?.is_none(), "{key:?} was never written");
-        worker.entities += 1;
+        let entity = stage.data.uniform(&mut worker.rng);
+        stage.data.absent(entity, &mut worker.key);
+        ensure!(!look_up(engine, worker)?, "{:?} was never written", worker.key);
         Ok(())
     })
 }
 
-/// Reads a page under the clock; every byte of it is looked at.
-pub(super) fn page_at(
-    engine: &dyn Engine,
-    worker: &mut Worker<'_>,
-    key: &Key,
-    limit: usize,
-) -> Result<()> {
+/// Reads a page from the worker's key on under the clock; all of it is looked at.
+pub(super) fn page_at(engine: &dyn Engine, worker: &mut Worker<'_>, limit: usize) -> Result<()> {
     let mut read = Seen::default();
-    worker.clock(|_| engine.page(&key.partition, &key.row, limit, &mut |value| read.see(value)))?;
+    worker.clock(|Worker { key, .. }| {
+        engine.page(&key.partition, &key.row, limit, &mut |value| read.see(value))
+    })?;
     worker.entities += read.finish();
     Ok(())
 }
 
+fn any_page(stage: &Stage, engine: &dyn Engine, worker: &mut Worker<'_>) -> Result<()> {
+    let entity = stage.data.uniform(&mut worker.rng);
+    stage.data.key(entity, &mut worker.key);
+    page_at(engine, worker, PAGE)
+}
+
 pub(super) fn page(stage: &Stage) -> Result<Measured> {
-    stage.timed(|engine, worker| {
-        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
-        page_at(engine, worker, &key, PAGE)
-    })
+    stage.timed(|engine, worker| any_page(stage, engine, worker))
 }
 
 pub(super) fn scan(stage: &Stage) -> Result<Measured> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::stage::{Measured, Stage, Worker};
 use crate::child::Role;
 use crate::meter::Meter;
-use crate::workload::{Key, Row};
+use crate::workload::{Row, partition_key, row_key};
 
 /// One entity in this many of the dataset is written, in durable groups, before the process is
 /// killed.
@@ -20,12 +20,12 @@ const GROUP: u64 = 100;
 fn groups(stage: &Stage) -> impl Iterator<Item = Vec<Row>> + '_ {
     (0..stage.data.entities() / SHARE / GROUP).map(|group| {
         let numbers = group * GROUP..(group + 1) * GROUP;
-        let row = |number| Row {
-            key: Key {
-                partition: format!("customer-{group:08}").into_bytes(),
-                row: format!("order-{number:010}").into_bytes(),
-            },
-            value: stage.data.row(number).value,
+        let row = |number| {
+            let mut row = Row::default();
+            stage.data.row(number, &mut row);
+            partition_key(group as usize, &mut row.key.partition);
+            row_key(number, &mut row.key.row);
+            row
         };
         numbers.map(row).collect()
     })

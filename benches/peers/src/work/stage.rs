@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use crate::child::Assignment;
 use crate::engine::{Engine, PEERS, Peer, Setup};
 use crate::meter::{Meter, Usage, disk_bytes};
 use crate::timeline::{Listener, Timeline, Track};
-use crate::workload::{Dataset, Rng};
+use crate::workload::{Dataset, Key, Rng, Row};
 
 /// Nanoseconds that an operation is counted as if it took longer.
 const LONGEST: u64 = 100_000_000_000;
@@ -60,7 +59,6 @@ pub struct Stage {
     pub work: &'static Work,
     pub data: Dataset,
     peer: &'static Peer,
-    versions: AtomicU64,
     listener: Option<Listener>,
 }
 
@@ -70,9 +68,8 @@ impl Stage {
         let peer = peer.with_context(|| format!("no engine {:?}", plan.engine))?;
         let work = super::find(&plan.work).with_context(|| format!("no work {:?}", plan.work))?;
         let data = Dataset::new(plan.scale.entities, plan.seed);
-        let versions = AtomicU64::new(data.entities());
         let listener = plan.timeline.then(Listener::listen).transpose()?;
-        Ok(Self { plan, work, data, peer, versions, listener })
+        Ok(Self { plan, work, data, peer, listener })
     }
 
     fn setup(&self) -> Setup {
@@ -118,7 +115,8 @@ impl Stage {
                         let mut worker = Worker::new(self, thread as u64);
                         start.wait();
                         worker.begun = Instant::now();
-                        while worker.begun.elapsed().as_secs_f64() < seconds {
+                        worker.ended = worker.begun;
+                        while (worker.ended - worker.begun).as_secs_f64() < seconds {
                             operation(engine, &mut worker)?;
                         }
                         Ok(worker)
@@ -175,15 +173,24 @@ impl Stage {
     }
 }
 
-/// A thread of a work: its choices, its buffer, its clock.
+/// A thread of a work: its choices, its buffers, its clock.
 pub(super) struct Worker<'a> {
     stage: &'a Stage,
     pub(super) thread: u64,
     pub(super) rng: Rng,
+    pub(super) key: Key,
+    /// What is written or was read.
     pub(super) value: Vec<u8>,
+    /// What was read to be replaced by it.
+    pub(super) read: Vec<u8>,
+    rows: Vec<Row>,
+    /// That of the newest value: no other thread has it.
+    version: u64,
     /// Operations begun, for works that walk through the data.
     pub(super) step: u64,
     pub(super) begun: Instant,
+    /// When the last operation ended.
+    pub(super) ended: Instant,
     latency: Histogram<u64>,
     track: Option<Track>,
     pub(super) entities: u64,
@@ -198,9 +205,14 @@ impl<'a> Worker<'a> {
             stage,
             thread,
             rng: stage.data.rng(thread),
+            key: Key::default(),
             value: Vec::new(),
+            read: Vec::new(),
+            rows: Vec::new(),
+            version: stage.data.entities().wrapping_add(thread),
             step: 0,
             begun: Instant::now(),
+            ended: Instant::now(),
             latency,
             track: stage.listener.as_ref().map(|listener| Track::new(listener.epoch)),
             entities: 0,
@@ -211,21 +223,44 @@ impl<'a> Worker<'a> {
 
     /// Makes a new value in the worker's buffer.
     pub(super) fn new_value(&mut self) {
-        let version = self.stage.versions.fetch_add(1, Ordering::Relaxed);
-        self.stage.data.value(&mut self.rng, version, &mut self.value);
+        self.version += self.stage.threads() as u64;
+        self.stage.data.value(&mut self.rng, self.version, &mut self.value);
     }
 
     /// Does a call of the engine under the clock.
     pub(super) fn clock<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let begun = Instant::now();
         let outcome = call(self)?;
-        let ended = Instant::now();
-        let took = ended - begun;
+        self.ended = Instant::now();
+        let took = self.ended - begun;
         self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(LONGEST));
         if let Some(track) = &mut self.track {
-            track.record(ended, took);
+            track.record(self.ended, took);
         }
         Ok(outcome)
+    }
+
+    /// Makes a row of each entity, and does a call of the engine with them under the clock.
+    pub(super) fn clock_rows(
+        &mut self,
+        entities: impl Iterator<Item = u64>,
+        make: impl Fn(&mut Self, u64, &mut Row),
+        call: impl FnOnce(&[Row]) -> Result<()>,
+    ) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        let mut count = 0;
+        for entity in entities {
+            if rows.len() == count {
+                rows.push(Row::default());
+            }
+            make(self, entity, &mut rows[count]);
+            self.logical_bytes += rows[count].len() as u64;
+            count += 1;
+        }
+        self.entities += count as u64;
+        let outcome = self.clock(|_| call(&rows[..count]));
+        self.rows = rows;
+        outcome
     }
 
     pub(super) fn count(&mut self, extra: &str, by: f64) {

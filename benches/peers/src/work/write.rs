@@ -4,48 +4,47 @@ use anyhow::Result;
 
 use super::stage::{Measured, Stage, Worker};
 use crate::engine::Engine;
-use crate::workload::{Key, Row};
+use crate::workload::Row;
 
-/// Puts the worker's value under the clock.
-pub(super) fn put_at(engine: &dyn Engine, worker: &mut Worker<'_>, key: &Key) -> Result<()> {
+/// Puts the worker's value at its key under the clock.
+pub(super) fn put_at(engine: &dyn Engine, worker: &mut Worker<'_>) -> Result<()> {
     worker.new_value();
-    worker.clock(|worker| engine.put(&key.partition, &key.row, &worker.value))?;
-    worker.wrote(key);
+    worker.clock(|worker| engine.put(&worker.key.partition, &worker.key.row, &worker.value))?;
+    worker.wrote();
     Ok(())
 }
 
 impl Worker<'_> {
-    pub(super) fn wrote(&mut self, key: &Key) {
+    pub(super) fn wrote(&mut self) {
         self.entities += 1;
-        self.logical_bytes += (key.len() + self.value.len()) as u64;
+        self.logical_bytes += (self.key.len() + self.value.len()) as u64;
     }
 }
 
 pub(super) fn put(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let key = stage.data.key(stage.data.uniform(&mut worker.rng));
-        put_at(engine, worker, &key)
+        let entity = stage.data.uniform(&mut worker.rng);
+        stage.data.key(entity, &mut worker.key);
+        put_at(engine, worker)
     })
 }
 
 pub(super) fn group(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let mut rows = Vec::new();
-        for entity in stage.data.group(&mut worker.rng) {
+        let entities = stage.data.group(&mut worker.rng);
+        let make = |worker: &mut Worker<'_>, entity, row: &mut Row| {
+            stage.data.key(entity, &mut row.key);
             worker.new_value();
-            rows.push(Row { key: stage.data.key(entity), value: worker.value.clone() });
-        }
-        worker.clock(|_| engine.put_group(&rows))?;
-        worker.entities += rows.len() as u64;
-        worker.logical_bytes += rows.iter().map(|row| row.len() as u64).sum::<u64>();
-        Ok(())
+            std::mem::swap(&mut row.value, &mut worker.value);
+        };
+        worker.clock_rows(entities, make, |rows| engine.put_group(rows))
     })
 }
 
 pub(super) fn update(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
         let entity = stage.data.uniform(&mut worker.rng);
-        update_at(engine, worker, &stage.data.key(entity))
+        update_at(stage, engine, worker, entity)
     })
 }
 
@@ -53,35 +52,43 @@ pub(super) fn update_hot(stage: &Stage) -> Result<Measured> {
     let (_, first, count) = stage.data.heaviest();
     stage.timed(|engine, worker| {
         let entity = first + stage.data.uniform(&mut worker.rng) % count;
-        update_at(engine, worker, &stage.data.key(entity))
+        update_at(stage, engine, worker, entity)
     })
 }
 
 /// Reads an entity and replaces it if it is unchanged, again until it is.
-fn update_at(engine: &dyn Engine, worker: &mut Worker<'_>, key: &Key) -> Result<()> {
+fn update_at(
+    stage: &Stage,
+    engine: &dyn Engine,
+    worker: &mut Worker<'_>,
+    entity: u64,
+) -> Result<()> {
+    stage.data.key(entity, &mut worker.key);
     worker.new_value();
-    let mut read = Vec::new();
-    let lost = worker.clock(|worker| {
+    let mut read = std::mem::take(&mut worker.read);
+    let lost = worker.clock(|Worker { key, value, .. }| {
         let mut lost = 0;
         loop {
             let etag = engine.get(&key.partition, &key.row, &mut read)?;
             let Some(etag) = etag else { anyhow::bail!("{key:?} is gone") };
-            if engine.replace(&key.partition, &key.row, etag, &worker.value)? {
+            if engine.replace(&key.partition, &key.row, etag, value)? {
                 return Ok(lost);
             }
             lost += 1;
         }
     })?;
+    worker.read = read;
     worker.count("lost races", f64::from(lost));
-    worker.wrote(key);
+    worker.wrote();
     Ok(())
 }
 
-/// Entities that no other operation of the work inserts, between those that are there.
-fn fresh(stage: &Stage, worker: &mut Worker<'_>) -> Key {
+/// Makes the worker's key one that no other operation of the work inserts, between those that are
+/// there.
+fn fresh(stage: &Stage, worker: &mut Worker<'_>) {
     let number = worker.step * stage.threads() as u64 + worker.thread;
     worker.step += 1;
-    stage.data.absent(stage.data.scattered(number))
+    stage.data.absent(stage.data.scattered(number), &mut worker.key);
 }
 
 pub(super) fn insert(stage: &Stage) -> Result<Measured> {
@@ -93,10 +100,12 @@ pub(super) fn insert_fresh(
     engine: &dyn Engine,
     worker: &mut Worker<'_>,
 ) -> Result<()> {
-    let key = fresh(stage, worker);
+    fresh(stage, worker);
     worker.new_value();
-    if worker.clock(|worker| engine.insert(&key.partition, &key.row, &worker.value))? {
-        worker.wrote(&key);
+    let insert =
+        |Worker { key, value, .. }: &mut Worker<'_>| engine.insert(&key.partition, &key.row, value);
+    if worker.clock(insert)? {
+        worker.wrote();
     } else {
         // More inserts than there are gaps: the rest only looks.
         worker.count("existed", 1.0);
@@ -106,7 +115,7 @@ pub(super) fn insert_fresh(
 
 pub(super) fn upsert_new(stage: &Stage) -> Result<Measured> {
     stage.timed(|engine, worker| {
-        let key = fresh(stage, worker);
-        put_at(engine, worker, &key)
+        fresh(stage, worker);
+        put_at(engine, worker)
     })
 }
