@@ -47,8 +47,10 @@ pub(super) fn covering(view: &View, key: &[u8], at: Version) -> Version {
 
 /// What to merge for a scan of the span.
 pub(super) fn sources<'a>(view: &'a View, span: &Span) -> Result<Vec<Source<'a, TableFile>>> {
-    // A cursor is large, and most pages of one partition need one.
-    let mut sources = Vec::with_capacity(1);
+    let memtables = usize::from(view.active.has_entries()) + view.frozen.len();
+    let levels = view.levels.levels().skip(1).filter(|files| !files.is_empty()).count();
+    // A cursor is large, and to grow would cost a short page more than anything else does.
+    let mut sources = Vec::with_capacity(memtables + levels);
     // What is inserted from now on is newer than what the scan reads.
     if view.active.has_entries() {
         sources.push(Source::memtable(&view.active, Version::MAX));
