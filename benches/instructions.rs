@@ -22,6 +22,8 @@ enum Before {
     InMemory,
     /// All entities, in one sorted run.
     InFiles,
+    /// The same, and some of them again in memory.
+    InBoth,
 }
 
 struct Work {
@@ -41,6 +43,7 @@ const WORKS: &[Work] = &[
     Work { name: "get-hit-memory", operations: 100_000, before: Before::InMemory, run: get_hit },
     Work { name: "get-miss", operations: 100_000, before: Before::InFiles, run: get_miss },
     Work { name: "page", operations: 40_000, before: Before::InFiles, run: page },
+    Work { name: "page-short", operations: 20_000, before: Before::InBoth, run: page_short },
     Work { name: "scan", operations: 100_000, before: Before::InFiles, run: scan },
     Work { name: "import", operations: ENTITIES, before: Before::Nothing, run: import },
     Work { name: "flush", operations: ENTITIES, before: Before::InMemory, run: flush },
@@ -138,6 +141,17 @@ fn page(home: &Home) {
     }
 }
 
+/// Pages of one entity: what it costs to begin one.
+fn page_short(home: &Home) {
+    for number in scattered(20_000) {
+        let (partition, row) = home.keys(number);
+        let query = home.table.query().partition(partition).rows(row..).limit(1);
+        let mut found = 0;
+        query.visit(|row| found += row.value.len()).expect("a page");
+        assert_eq!(found, VALUE.len());
+    }
+}
+
 fn scan(home: &Home) {
     for _ in 0..5 {
         let pages = home.table.query().pages().map(|page| page.expect("a page").len() as u64);
@@ -177,10 +191,16 @@ fn run(work: &Work, whole: bool, dir: &Path) {
     if !matches!(work.before, Before::Nothing) {
         import(&home);
     }
-    if matches!(work.before, Before::InFiles) {
+    if matches!(work.before, Before::InFiles | Before::InBoth) {
         home.database.compact().expect("a compaction");
         // What the first reads load is no part of the work.
         scan(&home);
+    }
+    if matches!(work.before, Before::InBoth) {
+        for number in scattered(1_000) {
+            let (partition, row) = home.keys(number);
+            home.table.upsert(partition, row, VALUE).wait().expect("a put");
+        }
     }
     if whole {
         (work.run)(&home);
