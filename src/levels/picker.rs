@@ -8,7 +8,8 @@
 //!    brings, where tombstones count for what they will remove;
 //! 3. with every level within its target: files that hold much that no reader sees any more
 //!    (tombstones, older versions, what range tombstones cover), or refer to values in sparse
-//!    segments, are rewritten, so that space comes back without a manual step.
+//!    segments, are rewritten, so that space comes back without a manual step; those of level 0 once that
+//!    is a good part of what has to be rewritten with them.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
 //! Step 3 ends: what it rewrites in place has nothing left of the kind it was rewritten for, and
@@ -296,7 +297,7 @@ impl Picker<'_> {
                 &file.meta.largest,
             );
         match level {
-            Level::ZERO => self.drain_level_0(),
+            Level::ZERO => self.drain_level_0().filter(brings_back_much),
             _ if hides_something => self.push_down(level, file),
             _ => self.in_place(level, file),
         }
@@ -313,6 +314,20 @@ fn is_garbage(file: &TableFile) -> bool {
     let meta = &file.meta;
     let garbage = meta.tombstones + (meta.entries - meta.keys);
     garbage.saturating_mul(GARBAGE_SHARE) >= meta.entries
+}
+
+/// Whether a good part of what is rewritten with level 0 goes. Else level 1 would be rewritten for each file that is
+/// flushed, where a part of what is written are deletions; more of them make level 0 due anyway.
+fn brings_back_much(task: &Task) -> bool {
+    let Task::Rewrite(inputs) = task else { return true };
+    let entries: f64 = inputs.all().map(|file| file.meta.entries as f64).sum();
+    let newest = inputs.files.iter().filter(|(level, _)| *level == Level::ZERO);
+    // A tombstone goes with the entry that it hides.
+    let gone = newest.flat_map(|(_, files)| files).map(|file| {
+        let meta = &file.meta;
+        2.0 * meta.tombstones as f64 + (meta.entries - meta.keys) as f64
+    });
+    gone.sum::<f64>() * GARBAGE_SHARE as f64 >= entries
 }
 
 /// Whether a range tombstone deletes all there is in a file.

@@ -128,6 +128,29 @@ fn mass_deletes_give_their_space_back() {
     assert!(left < 300, "{:?}", world.tree.stats());
 }
 
+/// R-E19: as above; but what a few deletions would bring back is not worth rewriting all that is below.
+#[test]
+fn deletions_wait_in_level_0_until_they_bring_back_a_good_part() {
+    let mut world = World::new(8);
+    for i in 0..400 {
+        world.put(key(i), [1; 50]);
+    }
+    world.flush();
+    world.tree.compact_all().unwrap();
+    let entries = |world: &World| world.levels().files().map(|(_, f)| f.meta.entries).sum::<u64>();
+    // All over the rows, so that each of the files below has some.
+    let delete = |world: &mut World, numbers: std::ops::Range<u64>| {
+        numbers.for_each(|n| world.write(Op::Delete(key(n * 37 % 400))));
+        world.flush();
+        world.env.run_all();
+        world.check();
+    };
+    delete(&mut world, 0..30);
+    assert_eq!(entries(&world), 430, "30 tombstones, and what they hide");
+    delete(&mut world, 30..70);
+    assert_eq!(entries(&world), 330, "without a manual step");
+}
+
 /// R-E20: a hot row does not grow.
 #[test]
 fn a_row_that_is_rewritten_constantly_takes_little_space() {
