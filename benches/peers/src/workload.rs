@@ -192,24 +192,25 @@ impl Dataset {
 
 /// The key of the partition with this number.
 pub fn partition_key(number: usize, key: &mut Vec<u8>) {
-    numbered(b"customer-", &mut [b'0'; 8], number as u64, key);
+    numbered::<8>(b"customer-", number as u64, key);
 }
 
 /// The key of a partition's row with this number.
 pub fn row_key(number: u64, key: &mut Vec<u8>) {
-    numbered(b"order-", &mut [b'0'; 10], number, key);
+    numbered::<10>(b"order-", number, key);
 }
 
-/// A name and a number of as many digits as there is room for. Nothing is allocated for it once
-/// the key was used: what keys cost is within the time that works are measured for.
-fn numbered(name: &[u8], digits: &mut [u8], mut number: u64, key: &mut Vec<u8>) {
+/// A name and a number of so many digits. Nothing is allocated for it once the key was used: what
+/// keys cost is within the time that works are measured for.
+fn numbered<const DIGITS: usize>(name: &[u8], mut number: u64, key: &mut Vec<u8>) {
+    let mut digits = [0; DIGITS];
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
     key.clear();
     key.extend_from_slice(name);
-    key.extend_from_slice(digits);
+    key.extend_from_slice(&digits);
 }
 
 /// A permutation of the numbers below `count`.

@@ -65,11 +65,10 @@ fn update_at(
 ) -> Result<()> {
     stage.data.key(entity, &mut worker.key);
     worker.new_value();
-    let mut read = std::mem::take(&mut worker.read);
-    let lost = worker.clock(|Worker { key, value, .. }| {
+    let lost = worker.clock(|Worker { key, value, read, .. }| {
         let mut lost = 0;
         loop {
-            let etag = engine.get(&key.partition, &key.row, &mut read)?;
+            let etag = engine.get(&key.partition, &key.row, read)?;
             let Some(etag) = etag else { anyhow::bail!("{key:?} is gone") };
             if engine.replace(&key.partition, &key.row, etag, value)? {
                 return Ok(lost);
@@ -77,7 +76,6 @@ fn update_at(
             lost += 1;
         }
     })?;
-    worker.read = read;
     worker.count("lost races", f64::from(lost));
     worker.wrote();
     Ok(())
