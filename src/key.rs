@@ -190,6 +190,9 @@ pub(crate) fn table_of(key: &[u8]) -> TableId {
 
 /// Appends a component without its escapes: what the caller gave to [`push_component`].
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
+    if !has_byte_up_to(ESCAPE, escaped) {
+        return out.extend_from_slice(escaped);
+    }
     let mut rest = escaped;
     while let Some(at) = memchr::memchr(ESCAPE, rest) {
         let (plain, special) = rest.split_at(at);

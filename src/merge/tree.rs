@@ -60,24 +60,34 @@ struct Loser {
     tie: Tie,
 }
 
+/// What is known of the source and of the inner node of one number. They are in one list, as a short scan
+/// pays for each that is made.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The eight bytes of the source's key after `shared`, which settle most matches.
+    head: u64,
+    /// Who lost the match at the node; node 0 is not used.
+    loser: Loser,
+    /// Who won it, while the tree is built.
+    winner: u32,
+}
+
+const EMPTY: Slot = Slot { head: u64::MAX, loser: Loser { source: 0, tie: Tie::None }, winner: 0 };
+
 /// The entries of several cursors in one order, each entry once.
 ///
 /// Where two sources have the same key at the same version, the one with the lower index is
 /// shown. After an error the position is undefined until the next seek.
 pub(crate) struct MergeCursor<C> {
     sources: Vec<C>,
-    /// Bytes that keys hereabouts begin with, so that `heads` holds bytes that differ.
+    /// Bytes that keys hereabouts begin with, so that heads hold bytes that differ.
     shared: Vec<u8>,
-    /// For each source, the eight bytes of its key after `shared`, which settle most matches.
-    heads: Vec<u64>,
+    /// As many as sources; none if there is only one.
+    slots: Vec<Slot>,
     /// Matches that the heads did not settle though the keys differ, since `shared` was chosen.
     undecided: u32,
-    /// By node; node 0 is not used.
-    losers: Vec<Loser>,
     winner: usize,
     order: Order,
-    /// Winners by node while the tree is built.
-    winners: Vec<u32>,
     /// The key that tied sources are moved beyond.
     key: Vec<u8>,
     /// See [`Cursor::kept`]; known while one source stays the winner.
@@ -96,12 +106,10 @@ impl<C: Cursor> MergeCursor<C> {
         Self {
             sources,
             shared: shared.to_vec(),
-            heads: vec![u64::MAX; count],
+            slots: vec![EMPTY; count],
             undecided: 0,
-            losers: vec![Loser { source: 0, tie: Tie::None }; count],
             winner: 0,
             order: Order::Forward,
-            winners: vec![0; 2 * count],
             key: Vec::new(),
             kept: 0,
         }
@@ -210,10 +218,10 @@ impl<C: Cursor> MergeCursor<C> {
     /// The source that would come first if the winner were not there.
     fn runner_up(&mut self) -> usize {
         let mut node = (self.winner + self.sources.len()) / 2;
-        let mut best = self.losers[node].source as usize;
+        let mut best = self.slots[node].loser.source as usize;
         while node > 1 {
             node /= 2;
-            let other = self.losers[node].source as usize;
+            let other = self.slots[node].loser.source as usize;
             if self.play(other, best).0 {
                 best = other;
             }
@@ -233,37 +241,38 @@ impl<C: Cursor> MergeCursor<C> {
     }
 
     fn build(&mut self) {
-        let count = self.heads.len();
+        let count = self.slots.len();
         for source in 0..count {
-            self.heads[source] = self.head(source);
-            self.winners[count + source] = source as u32;
+            self.slots[source].head = self.head(source);
         }
-        for node in (1..count).rev() {
-            let (a, b) = (self.winners[2 * node], self.winners[2 * node + 1]);
-            let (first, tie) = self.play(a as usize, b as usize);
-            let (won, lost) = if first { (a, b) } else { (b, a) };
-            self.winners[node] = won;
-            self.losers[node] = Loser { source: lost, tie };
-        }
-        self.winner = match count {
-            0 | 1 => 0,
-            _ => self.winners[1] as usize,
+        // Beyond the inner nodes are the sources.
+        let winner = |slots: &[Slot], node: usize| match slots.get(node) {
+            Some(slot) => slot.winner as usize,
+            None => node - count,
         };
+        for node in (1..count).rev() {
+            let (a, b) = (winner(&self.slots, 2 * node), winner(&self.slots, 2 * node + 1));
+            let (first, tie) = self.play(a, b);
+            let (won, lost) = if first { (a, b) } else { (b, a) };
+            self.slots[node].winner = won as u32;
+            self.slots[node].loser = Loser { source: lost as u32, tie };
+        }
+        self.winner = self.slots.get(1).map_or(0, |root| root.winner as usize);
     }
 
     /// Plays the matches on the winner's path again after it moved.
     #[inline]
     fn replay(&mut self) {
         let mut up = self.winner;
-        self.heads[up] = self.head(up);
+        self.slots[up].head = self.head(up);
         let mut node = (up + self.sources.len()) / 2;
         while node > 0 {
-            let other = self.losers[node].source as usize;
+            let other = self.slots[node].loser.source as usize;
             let (first, tie) = self.play(up, other);
             if first {
-                self.losers[node].tie = tie;
+                self.slots[node].loser.tie = tie;
             } else {
-                self.losers[node] = Loser { source: up as u32, tie };
+                self.slots[node].loser = Loser { source: up as u32, tie };
                 up = other;
             }
             node /= 2;
@@ -282,7 +291,7 @@ impl<C: Cursor> MergeCursor<C> {
         let mut longest = 0;
         let mut node = (self.winner + self.sources.len()) / 2;
         while node > 0 {
-            let Loser { source, tie } = self.losers[node];
+            let Loser { source, tie } = self.slots[node].loser;
             if tie == Tie::None {
                 let other = self.sources[source as usize].key();
                 longest = longest.max(key.iter().zip(other).take_while(|(a, b)| a == b).count());
@@ -292,14 +301,14 @@ impl<C: Cursor> MergeCursor<C> {
         self.shared.clear();
         self.shared.extend_from_slice(&key[..longest.saturating_sub(HEAD_SLACK)]);
         for source in 0..self.sources.len() {
-            self.heads[source] = self.head(source);
+            self.slots[source].head = self.head(source);
         }
     }
 
     /// Whether source `a` comes before source `b`, and by how much.
     #[inline]
     fn play(&mut self, a: usize, b: usize) -> (bool, Tie) {
-        match self.heads[a].cmp(&self.heads[b]) {
+        match self.slots[a].head.cmp(&self.slots[b].head) {
             Ordering::Less => (true, Tie::None),
             Ordering::Greater => (false, Tie::None),
             Ordering::Equal => self.play_in_full(a, b),
@@ -351,7 +360,7 @@ impl<C: Cursor> MergeCursor<C> {
         let mut node = (self.winner + self.sources.len()) / 2;
         let mut closest = Tie::None;
         while node > 0 {
-            closest = closest.max(self.losers[node].tie);
+            closest = closest.max(self.slots[node].loser.tie);
             node /= 2;
         }
         closest

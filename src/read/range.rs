@@ -7,7 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::rows::RowSpan;
+use super::rows::{self, RowSpan};
 use crate::key::{self, TableId};
 
 /// Which way a page goes through the keys.
@@ -38,8 +38,8 @@ pub(crate) struct Span {
     pub(crate) low: Vec<u8>,
     /// Exclusive.
     pub(crate) high: Vec<u8>,
-    /// The encoded partition, if the range is about a single one.
-    pub(crate) partition: Option<Vec<u8>>,
+    /// How long the encoded partition at the front of `low` is, if the range is about a single one.
+    pub(crate) partition: Option<usize>,
     /// Where some keys of the span are not in the range.
     pub(crate) rows: Option<RowSpan>,
 }
@@ -64,33 +64,37 @@ impl ScanRange {
 
     /// The span in a table; `None` if it is empty.
     pub(crate) fn span(&self, table: TableId) -> Option<Span> {
-        let rows = RowSpan::new(&self.rows)?;
         let prefix = |pk: &Vec<u8>| key::encode_partition(table, pk);
-        let partition = single(&self.partition).map(prefix);
-        let (low, high) = match &partition {
-            Some(prefix) => (rows.low_in(prefix), rows.high_in(prefix)),
-            None => {
-                let low = match &self.partition.0 {
-                    Bound::Included(pk) => rows.low_in(&prefix(pk)),
-                    Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
-                    Bound::Unbounded => key::encode_table(table),
-                };
-                let high = match &self.partition.1 {
-                    Bound::Included(pk) => rows.high_in(&prefix(pk)),
-                    Bound::Excluded(pk) => prefix(pk),
-                    Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
-                };
-                (low, high)
-            }
-        };
-        if low >= high {
-            return None;
+        if let Some(pk) = single(&self.partition) {
+            return self.span_in(&prefix(pk));
         }
-        let is_whole = match partition {
-            Some(_) => rows.is_one(),
-            None => rows.is_unbounded(),
+        let rows = RowSpan::new(&self.rows)?;
+        let low = match &self.partition.0 {
+            Bound::Included(pk) => rows.low_in(&prefix(pk)),
+            Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
+            Bound::Unbounded => key::encode_table(table),
         };
-        Some(Span { low, high, partition, rows: (!is_whole).then_some(rows) })
+        let high = match &self.partition.1 {
+            Bound::Included(pk) => rows.high_in(&prefix(pk)),
+            Bound::Excluded(pk) => prefix(pk),
+            Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
+        };
+        let rows = (!rows.is_unbounded()).then_some(rows);
+        (low < high).then_some(Span { low, high, partition: None, rows })
+    }
+
+    /// The span in a partition, by what its keys begin with.
+    fn span_in(&self, prefix: &[u8]) -> Option<Span> {
+        let partition = Some(prefix.len());
+        // Most pages are about one interval, whose ends are all there is to it.
+        if let [(from, to)] = &*self.rows {
+            let (low, high) = (rows::from_start(prefix, from), rows::before_end(prefix, to));
+            return (low < high).then_some(Span { low, high, partition, rows: None });
+        }
+        let rows = RowSpan::new(&self.rows)?;
+        let (low, high) = (rows.low_in(prefix), rows.high_in(prefix));
+        let rows = (!rows.is_one()).then_some(rows);
+        Some(Span { low, high, partition, rows })
     }
 
     /// The PartitionKey and the RowKeys, if the range names each of its entities.
@@ -153,15 +157,15 @@ impl Span {
         (self.low < self.high).then_some(self)
     }
 
+    /// What all keys of the span begin with, if they are of a single partition.
+    pub(super) fn prefix(&self) -> Option<&[u8]> {
+        self.low.get(..self.partition?)
+    }
+
     /// A prefix of all keys of the span.
     pub(super) fn shared(&self) -> &[u8] {
-        match &self.partition {
-            Some(partition) => partition,
-            None => {
-                let same = self.low.iter().zip(&self.high).take_while(|(a, b)| a == b).count();
-                self.low.get(..same).unwrap_or_default()
-            }
-        }
+        let same = || self.low.get(..key::common_prefix(&self.low, &self.high));
+        self.prefix().or_else(same).unwrap_or_default()
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::builder::{Offered, PageBuilder, ScanHooks, parts};
+use super::builder::{Offered, PageBuilder, ScanHooks};
 use super::limits::{ScanLimits, Work};
 use super::multi::multi_get;
 use super::page::{PageData, StopReason};
@@ -174,7 +174,7 @@ impl<'a> PageScan<'a, '_> {
         Ok(match walked {
             Walked::Through => None,
             Walked::Complete => Some(COMPLETE),
-            Walked::Stopped(reason, key) => Some(Stop { reason, next: Some(parts(&key)) }),
+            Walked::Stopped(reason, next) => Some(Stop { reason, next: Some(next) }),
         })
     }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use super::range::{KeyBounds, successor};
+use super::range::KeyBounds;
 use crate::key;
 
 /// Intervals of RowKeys, and the partition whose keys are looked at.
@@ -33,22 +33,9 @@ struct Interval {
 impl Interval {
     /// `None` if it is empty.
     fn new(bounds: &KeyBounds) -> Option<Self> {
-        let component = |rk: &Vec<u8>| {
-            let mut out = Vec::with_capacity(rk.len() + 2);
-            key::push_component(&mut out, rk);
-            out
-        };
-        // No key is a prefix of another, so an encoded key and a byte is the first key after it.
-        let low = match &bounds.0 {
-            Bound::Included(rk) => component(rk),
-            Bound::Excluded(rk) => successor(&component(rk)),
-            Bound::Unbounded => Vec::new(),
-        };
-        let high = match &bounds.1 {
-            Bound::Included(rk) => Some(successor(&component(rk))),
-            Bound::Excluded(rk) => Some(component(rk)),
-            Bound::Unbounded => None,
-        };
+        let low = from_start(&[], &bounds.0);
+        let bounded = !matches!(bounds.1, Bound::Unbounded);
+        let high = bounded.then(|| before_end(&[], &bounds.1));
         let is_empty = high.as_ref().is_some_and(|high| low >= *high);
         (!is_empty).then_some(Self { low, high })
     }
@@ -62,6 +49,33 @@ impl Interval {
     fn contains(&self, suffix: &[u8]) -> bool {
         *self.low <= *suffix && self.ends_after(suffix)
     }
+}
+
+/// The first key with a prefix whose RowKey is not before `from`.
+pub(super) fn from_start(prefix: &[u8], from: &Bound<Vec<u8>>) -> Vec<u8> {
+    match from {
+        Bound::Included(rk) => joined(prefix, rk, None),
+        Bound::Excluded(rk) => joined(prefix, rk, Some(0)),
+        Bound::Unbounded => prefix.to_vec(),
+    }
+}
+
+/// The first key after those with a prefix whose RowKey is not after `to`.
+pub(super) fn before_end(prefix: &[u8], to: &Bound<Vec<u8>>) -> Vec<u8> {
+    match to {
+        Bound::Included(rk) => joined(prefix, rk, Some(0)),
+        Bound::Excluded(rk) => joined(prefix, rk, None),
+        Bound::Unbounded => key::prefix_end(prefix),
+    }
+}
+
+/// An encoded key. No key is a prefix of another, so with a byte more it is the first after it.
+fn joined(prefix: &[u8], row_key: &[u8], more: Option<u8>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(prefix.len() + row_key.len() + 2);
+    key.extend_from_slice(prefix);
+    key::push_component(&mut key, row_key);
+    key.extend(more);
+    key
 }
 
 impl RowSpan {

@@ -14,10 +14,10 @@
 //!             └────────────── next key ◄─────────────────────┴─────┘
 //! ```
 
-use super::builder::{Offered, PageBuilder};
+use super::builder::{Offered, PageBuilder, parts};
 use super::limits::Work;
 use super::page::StopReason;
-use super::range::{Direction, Span};
+use super::range::{Continuation, Direction, Span};
 use super::shadow::Shadow;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
@@ -108,8 +108,8 @@ impl End {
 pub(super) enum Walked {
     /// At the end of its span: the page goes on.
     Through,
-    /// The page stops before this encoded key.
-    Stopped(StopReason, Vec<u8>),
+    /// The page stops before this key.
+    Stopped(StopReason, Continuation),
     /// The page has all that is wanted.
     Complete,
 }
@@ -345,5 +345,5 @@ impl<'a> Examiner<'a, '_, '_> {
 
 #[cold]
 fn stopped<'a>(stop: StopReason, entry: &Entry<'_>) -> Pause<'a> {
-    Pause::Over(Walked::Stopped(stop, entry.key.to_vec()))
+    Pause::Over(Walked::Stopped(stop, parts(entry.key)))
 }

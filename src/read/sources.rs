@@ -58,7 +58,7 @@ pub(super) fn sources<'a>(view: &'a View, span: &Span) -> Result<Vec<Source<'a, 
     for frozen in &view.frozen {
         sources.push(Source::memtable(&frozen.memtable, frozen.last));
     }
-    let partition_hash = span.partition.as_deref().map(key::hash);
+    let partition_hash = span.prefix().map(key::hash);
     let may_hold = |file: &TableFile| match partition_hash {
         Some(hash) => file.reader.may_contain_partition(hash),
         None => Ok(true),

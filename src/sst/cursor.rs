@@ -21,6 +21,9 @@ use crate::version::Version;
 /// After so many older versions of one key, the next key is looked up rather than walked to.
 const VERSIONS_WALKED: usize = 16;
 
+/// Room that is made for a key, so that it does not grow with the first that are put together.
+const KEY_ROOM: usize = 128;
+
 /// A position in a table file.
 #[derive(Debug)]
 pub(crate) struct SstCursor<'a> {
@@ -210,6 +213,7 @@ impl<'a> SstCursor<'a> {
         let found = Block::parse(open.held.payload()).and_then(|block| {
             let Some(entry) = block.find(key, at)? else { return Ok(false) };
             current.key.clear();
+            current.key.reserve(KEY_ROOM.max(key.len()));
             current.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
             current.set(&block, &entry)?;
             Ok(true)
