@@ -16,6 +16,7 @@ use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
 use crate::key::common_prefix;
+use crate::prefetch::prefetch;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -436,6 +437,10 @@ impl Cursor for SstCursor<'_> {
             let (payload, current) = (open.held.payload(), &mut self.current);
             let block = Block::walk(payload, open.shape);
             loop {
+                // Where values are not looked at, its line is not one that the processor expects.
+                if let Some(next) = payload.get(current.next) {
+                    prefetch(next);
+                }
                 if !walker.meet(current.entry(payload), current.kept) {
                     return Ok(());
                 }
