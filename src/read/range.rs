@@ -147,7 +147,8 @@ impl ScanRange {
 }
 
 impl Span {
-    /// What is left of it from an encoded key on, inclusive; `None` if that is nothing.
+    /// What is left of it from an encoded key on, inclusive; `None` if that is nothing. Keys within the
+    /// span of a partition all begin as `low` does, so `partition` stays true of a later `low`.
     pub(super) fn from(mut self, start: &[u8], direction: Direction) -> Option<Self> {
         match direction {
             Direction::Forward if *start > *self.low => self.low = start.to_vec(),

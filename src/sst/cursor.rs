@@ -437,7 +437,7 @@ impl Cursor for SstCursor<'_> {
             let (payload, current) = (open.held.payload(), &mut self.current);
             let block = Block::walk(payload, open.shape);
             loop {
-                // Where values are not looked at, its line is not one that the processor expects.
+                // The processor does not expect this read where values between are not looked at.
                 if let Some(next) = payload.get(current.next) {
                     prefetch(next);
                 }

@@ -230,8 +230,8 @@ fn copy_synced(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// What one call writes shares a folio of the page cache, and a later write of some bytes into it
-/// walks all of it and counts as all of it, which no engine that writes its log or pages in place
-/// would bring upon itself: so a copy is written page by page.
+/// walks all of it and counts as all of it. Files that are written in place came about in small
+/// writes mostly, so their copies are written page by page.
 fn copy_in_pages(from: &Path, to: &Path) -> io::Result<()> {
     let (mut source, mut target) = (File::open(from)?, File::create(to)?);
     let mut page = [0; 4 << 10];
