@@ -11,6 +11,7 @@ mod hints;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -97,6 +98,9 @@ impl Weighter<Slot, Arc<[u8]>> for Bytes {
 /// A scan-resistant cache, sharded so that readers seldom meet.
 pub(crate) struct BlockCache {
     items: Cache<Slot, Arc<[u8]>, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
+    capacity: u64,
+    /// Bytes that were put into it so far.
+    inserted: AtomicU64,
     hints: Hints,
 }
 
@@ -117,6 +121,8 @@ impl BlockCache {
         let items = (capacity / TYPICAL_ITEM_BYTES).max(16);
         Self {
             hints: Hints::new(hint_bytes),
+            capacity: capacity as u64,
+            inserted: AtomicU64::new(0),
             items: Cache::with(
                 items,
                 capacity as u64,
@@ -132,7 +138,14 @@ impl BlockCache {
     }
 
     pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
+        self.inserted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.items.insert(Slot { file, offset }, bytes);
+    }
+
+    /// Whether less was put into it so far than it holds: the database was opened not long ago, or
+    /// is small.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.inserted.load(Ordering::Relaxed) < self.capacity
     }
 
     /// Where keys were found.
@@ -146,7 +159,7 @@ impl BlockCache {
             hits: self.items.hits(),
             misses: self.items.misses(),
             bytes: self.items.weight(),
-            capacity: self.items.capacity(),
+            capacity: self.capacity,
         }
     }
 }
@@ -175,5 +188,16 @@ mod tests {
         cache.insert_block(FileId::new(99), BlockOffset(1), Arc::clone(&bytes));
         assert!(cache.block(FileId::new(99), BlockOffset(1)).is_some());
         assert!(cache.block(FileId::new(99), BlockOffset(2)).is_none());
+    }
+
+    #[test]
+    fn is_filling_until_it_was_given_what_it_holds() {
+        let cache = BlockCache::new(1 << 20);
+        let held = cache.stats().capacity.div_ceil(8 << 10);
+        for block in 0..held {
+            assert!(cache.is_filling(), "{block} of {held}");
+            cache.insert_block(FileId::new(1), BlockOffset(block), vec![7; 8 << 10].into());
+        }
+        assert!(!cache.is_filling());
     }
 }

@@ -65,6 +65,9 @@ impl Mapping {
     /// behind the end is not there; a system that will not is slower.
     pub(crate) fn will_need(&self, range: Range<u64>) {
         let Inner::Mapped(maps) = &self.0 else { return };
+        if range.is_empty() {
+            return;
+        }
         let len = maps.scattered.len();
         let within = |offset| usize::try_from(offset).unwrap_or(len).min(len);
         let (start, end) = (within(range.start) / PAGE * PAGE, within(range.end));

@@ -15,6 +15,7 @@
 //! This room calls cache, key, entry, error, options, prefetch, varint, version and env.
 
 pub(crate) mod bench;
+mod bits;
 mod block;
 mod cursor;
 mod estimate;
@@ -34,6 +35,7 @@ mod squeeze;
 mod tests;
 mod verify;
 mod way;
+mod windows;
 mod writer;
 
 pub(crate) use crate::cache::FileId;

@@ -7,20 +7,17 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::bits::Bits;
 use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
 use super::way::Way;
+use super::windows::{Windows, around};
 use crate::cache::{BlockCache, FileId, Hints};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
-
-/// The first read of a block in place has what is around it come too: filters, indexes and, unless
-/// compression is off, the newest levels alone are read in place, and soon are all in memory.
-const WARMED_BYTES: u64 = 64 << 10;
 
 /// What a read does to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +53,16 @@ impl Held<'_> {
 
 #[derive(Debug)]
 enum Access {
-    Mapped { map: Mapping, checked: Box<[AtomicU64]> },
+    Mapped(Mapped),
     Positioned(Arc<dyn DiskFile>),
+}
+
+#[derive(Debug)]
+struct Mapped {
+    map: Mapping,
+    /// Which blocks were found right.
+    checked: Bits,
+    windows: Windows,
 }
 
 /// The blocks of one file.
@@ -81,14 +86,15 @@ impl Source {
         let io = |action, error| Error::io(action, path, error);
         let file = disk.open(path).map_err(|error| io("open", error))?;
         let access = match mode {
-            ReadMode::Mmap => Access::Mapped {
-                map: file.map().map_err(|error| io("map", error))?,
-                checked: Box::default(),
-            },
+            ReadMode::Mmap => {
+                let map = file.map().map_err(|error| io("map", error))?;
+                let windows = Windows::new(map.len() as u64);
+                Access::Mapped(Mapped { map, checked: Bits::default(), windows })
+            }
             ReadMode::Pread => Access::Positioned(Arc::clone(&file)),
         };
         let len = match &access {
-            Access::Mapped { map, .. } => map.len() as u64,
+            Access::Mapped(mapped) => mapped.map.len() as u64,
             Access::Positioned(file) => {
                 file.len().map_err(|error| io("read the length of", error))?
             }
@@ -98,8 +104,8 @@ impl Source {
 
     /// Makes room to remember which blocks were checked.
     pub(super) fn set_blocks(&mut self, blocks: usize) {
-        if let Access::Mapped { checked, .. } = &mut self.access {
-            *checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        if let Access::Mapped(mapped) = &mut self.access {
+            mapped.checked = Bits::new(blocks);
         }
     }
 
@@ -121,9 +127,9 @@ impl Source {
     /// Brings near what is read in place there.
     #[inline]
     pub(super) fn prefetch(&self, offsets: Range<u64>) {
-        let Access::Mapped { map, .. } = &self.access else { return };
+        let Access::Mapped(mapped) = &self.access else { return };
         for offset in offsets.step_by(LINE_BYTES) {
-            if let Some(byte) = map.get(offset as usize) {
+            if let Some(byte) = mapped.map.get(offset as usize) {
                 prefetch(byte);
             }
         }
@@ -176,10 +182,8 @@ impl Source {
     /// The payload of a block that is read in place, if it was found right before.
     #[inline]
     fn checked_before(&self, handle: &BlockHandle, in_order: bool) -> Option<&[u8]> {
-        let Access::Mapped { map, checked } = &self.access else { return None };
-        // Relaxed: the bit says something about bytes that never change, and orders nothing.
-        let word = checked.get(handle.ordinal / 64)?.load(Ordering::Relaxed);
-        if handle.compressed || word >> (handle.ordinal % 64) & 1 == 0 {
+        let Access::Mapped(Mapped { map, checked, .. }) = &self.access else { return None };
+        if handle.compressed || !checked.is_set(handle.ordinal) {
             return None;
         }
         Frame::plain_payload(stored(map, handle, in_order)?)
@@ -191,10 +195,10 @@ impl Source {
         caching: Caching,
         mut way: Option<&mut Way>,
     ) -> Result<Held<'_>> {
-        if let Access::Mapped { map, checked } = &self.access
+        if let Access::Mapped(mapped) = &self.access
             && !handle.compressed
         {
-            let frame = self.mapped(map, checked, handle, caching, way.as_deref_mut())?;
+            let frame = self.mapped(mapped, handle, caching, way.as_deref_mut())?;
             if !frame.is_compressed() {
                 return Ok(Held::Mapped(frame.payload));
             }
@@ -214,8 +218,8 @@ impl Source {
             return Ok(Held::Shared(block));
         }
         let block = match &self.access {
-            Access::Mapped { map, checked } => {
-                let frame = self.mapped(map, checked, handle, caching, way)?;
+            Access::Mapped(mapped) => {
+                let frame = self.mapped(mapped, handle, caching, way)?;
                 frame.expand().map_err(|damage| self.damage(damage, handle))?
             }
             Access::Positioned(file) => {
@@ -238,7 +242,7 @@ impl Source {
     pub(super) fn read_plain(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         match &self.access {
-            Access::Mapped { map, .. } => {
+            Access::Mapped(Mapped { map, .. }) => {
                 map.will_need(offset..offset.saturating_add(len as u64));
                 let stored = usize::try_from(offset).ok().and_then(|at| map.get(at..)?.get(..len));
                 bytes.copy_from_slice(stored.ok_or_else(|| self.beyond(offset))?);
@@ -253,33 +257,29 @@ impl Source {
 
     fn mapped<'a>(
         &'a self,
-        map: &'a Mapping,
-        checked: &[AtomicU64],
+        mapped: &'a Mapped,
         handle: &BlockHandle,
         caching: Caching,
         way: Option<&mut Way>,
     ) -> Result<Frame<'a>> {
-        let in_order = way.is_some();
-        let stored = stored(map, handle, in_order).ok_or_else(|| self.beyond(handle.offset.0))?;
-        // It may be missing: it is read for the first time, or was not in the cache.
+        let Mapped { map, checked, windows } = mapped;
+        let stored = stored(map, handle, way.is_some());
+        let stored = stored.ok_or_else(|| self.beyond(handle.offset.0))?;
+        // It may be missing: it is read for the first time, or was not in the cache. What is around it
+        // comes too as long as there is memory to spare; and later too if it is read in place, as are
+        // filters, indexes and the newest levels alone, unless compression is off.
+        let block = handle.offset.0..handle.end();
         map.will_need(match way {
-            Some(way) => way.ask(handle.offset.0, handle.end()),
-            None if handle.compressed => handle.offset.0..handle.end(),
-            None => {
-                let start = handle.offset.0 / WARMED_BYTES * WARMED_BYTES;
-                start..handle.end().max(start + WARMED_BYTES)
-            }
+            Some(way) => way.ask(block.start, block.end),
+            None if self.cache.is_filling() => windows.ask_once(&block),
+            None if handle.compressed => block,
+            None => around(&block),
         });
-        let word = checked.get(handle.ordinal / 64);
-        let bit = 1 << (handle.ordinal % 64);
-        let was_checked = word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0);
-        if was_checked && caching != Caching::Distrust {
+        if checked.is_set(handle.ordinal) && caching != Caching::Distrust {
             return Frame::parse(stored).map_err(|damage| self.damage(damage, handle));
         }
         let frame = self.checked(stored, handle)?;
-        if let Some(word) = word {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        checked.set(handle.ordinal);
         Ok(frame)
     }
 
