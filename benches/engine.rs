@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tablestone::{Database, Durability, Options, Table};
+use tablestone::{Batch, Database, Durability, Options, Precondition, Table};
 use tempfile::TempDir;
 
 const VALUE: [u8; 100] = [7; 100];
@@ -183,6 +183,41 @@ fn read(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Scans of a partition all of whose rows were just deleted, at once and one by one.
+fn deleted(criterion: &mut Criterion) {
+    const ROWS: u64 = 100_000;
+    type Delete = fn(&Table);
+    let ways: [(&str, Delete); 2] = [
+        ("by-range", |table| {
+            table.delete_partition("partition").wait().expect("a deletion");
+        }),
+        ("row-by-row", |table| {
+            for start in (0..ROWS).step_by(100) {
+                let mut batch = Batch::new("partition");
+                for number in start..start + 100 {
+                    batch.delete(row_key(number), Precondition::Exists);
+                }
+                table.commit(batch).wait().expect("a batch");
+            }
+        }),
+    ];
+    let mut group = criterion.benchmark_group(format!("scan-after-deleting-{ROWS}"));
+    for (way, delete) in ways {
+        let home = Home::new(unsynced());
+        let rows = (0..ROWS).map(|number| ("partition", row_key(number), VALUE));
+        home.table.import(rows).expect("an import");
+        home.database.compact().expect("a compaction");
+        delete(&home.table);
+        group.bench_function(way, |bencher| {
+            bencher.iter(|| {
+                let pages = home.table.query().partition("partition").pages();
+                assert!(pages.map(|page| page.expect("a page")).all(|page| page.is_empty()));
+            });
+        });
+    }
+    group.finish();
+}
+
 /// Entities that flush, compaction and recovery work on.
 const MOVED: u64 = 100_000;
 
@@ -248,6 +283,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = engine;
     config = short();
-    targets = commit, read, background
+    targets = commit, read, deleted, background
 }
 criterion_main!(engine);
