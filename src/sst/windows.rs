@@ -1,7 +1,7 @@
 //! [`Windows`]: what one who reads here and there asks a file for.
 //!
-//! Invariant: a block that may be missing is asked for, alone or with what is around it, unless it
-//! came with its neighbours a short time ago.
+//! Invariant: where neighbours come too, each part of a file is asked for once: what the system dropped
+//! again meanwhile comes page by page.
 
 use std::ops::Range;
 
