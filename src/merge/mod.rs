@@ -11,6 +11,7 @@ mod source;
 #[cfg(test)]
 mod testing;
 mod tree;
+mod walk;
 
 pub(crate) use level::LevelCursor;
 pub(crate) use source::Source;

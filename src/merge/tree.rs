@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 
 use crate::entry::{Cursor, Entry, Kind, Walker, walk_by_steps};
 use crate::error::Result;
-use crate::key::{common_prefix, first_eight};
+use crate::key::first_eight;
 use crate::version::Version;
 
 /// Undecided matches after which `shared` is chosen anew. To choose costs a few matches.
@@ -45,7 +45,7 @@ enum Order {
 
 /// How close a match was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Tie {
+pub(super) enum Tie {
     /// The keys differ, or a source is at its end.
     None,
     /// The same key at different versions.
@@ -54,44 +54,58 @@ enum Tie {
     Entry,
 }
 
+/// The sources that have the winner's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tied {
+    No,
+    /// One, which lost at the node.
+    Once {
+        node: usize,
+        rival: usize,
+    },
+    More,
+}
+
 #[derive(Clone, Copy, Debug)]
-struct Loser {
-    source: u32,
+pub(super) struct Loser {
+    pub(super) source: u32,
     tie: Tie,
 }
 
 /// What is known of the source and of the inner node of one number. They are in one list, as a short scan
 /// pays for each that is made.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+pub(super) struct Slot {
     /// The eight bytes of the source's key after `shared`, which settle most matches.
-    head: u64,
+    pub(super) head: u64,
     /// Who lost the match at the node; node 0 is not used.
-    loser: Loser,
+    pub(super) loser: Loser,
     /// Who won it, while the tree is built.
     winner: u32,
 }
 
-const EMPTY: Slot = Slot { head: u64::MAX, loser: Loser { source: 0, tie: Tie::None }, winner: 0 };
+/// A head that says nothing of the bytes that its key begins with.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+const EMPTY: Slot = Slot { head: UNKNOWN, loser: Loser { source: 0, tie: Tie::None }, winner: 0 };
 
 /// The entries of several cursors in one order, each entry once.
 ///
 /// Where two sources have the same key at the same version, the one with the lower index is
 /// shown. After an error the position is undefined until the next seek.
 pub(crate) struct MergeCursor<C> {
-    sources: Vec<C>,
+    pub(super) sources: Vec<C>,
     /// Bytes that keys hereabouts begin with, so that heads hold bytes that differ.
     shared: Vec<u8>,
     /// As many as sources; none if there is only one.
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     /// Matches that the heads did not settle though the keys differ, since `shared` was chosen.
     undecided: u32,
-    winner: usize,
+    pub(super) winner: usize,
     order: Order,
     /// The key that tied sources are moved beyond.
     key: Vec<u8>,
     /// See [`Cursor::kept`]; known while one source stays the winner.
-    kept: usize,
+    pub(super) kept: usize,
 }
 
 impl<C: Cursor> MergeCursor<C> {
@@ -115,13 +129,18 @@ impl<C: Cursor> MergeCursor<C> {
         }
     }
 
-    /// Moves every source that is at the current key, by `step`, each past that key. The caller
-    /// answers for every entry that is left out.
+    /// Moves every source that is at the current key, by `step`, each past that key: the winner, and
+    /// those `tied` with it. The caller answers for every entry that is left out.
     #[inline]
-    fn step_key(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
-        match self.closest() {
-            Tie::None => self.step_first(step),
-            _ => self.step_tied(step, |source, key| source.key() != key),
+    pub(super) fn step_key(
+        &mut self,
+        tied: Tied,
+        step: impl Fn(&mut C) -> Result<()>,
+    ) -> Result<()> {
+        match tied {
+            Tied::No => self.step_first(step),
+            Tied::Once { node, rival } => self.step_pair(node, rival, step),
+            Tied::More => self.step_tied(step, |source, key| source.key() != key),
         }
     }
 
@@ -130,7 +149,7 @@ impl<C: Cursor> MergeCursor<C> {
     #[inline]
     pub(super) fn step_forward(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
         self.turn_forward()?;
-        self.step_key(step)
+        self.step_key(self.tied(), step)
     }
 
     /// Goes backward from the current key by `step`.
@@ -138,7 +157,7 @@ impl<C: Cursor> MergeCursor<C> {
     pub(super) fn step_backward(&mut self, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
         match self.order {
             Order::Forward => self.turn(Self::seek_before),
-            Order::Reverse => self.step_key(step),
+            Order::Reverse => self.step_key(self.tied(), step),
         }
     }
 
@@ -179,54 +198,21 @@ impl<C: Cursor> MergeCursor<C> {
         Ok(())
     }
 
-    /// A walk over several sources. One that stays first walks by itself up to the next key of
-    /// another.
-    fn walk_merged(&mut self, walker: &mut impl Walker) -> Result<()> {
-        // No source's number.
-        let mut before = usize::MAX;
-        while let Some(entry) = self.entry() {
-            if self.winner == before && self.closest() == Tie::None {
-                if !self.walk_first(walker)? {
-                    break;
-                }
-                before = usize::MAX;
-            } else if walker.meet(entry, self.kept) {
-                before = self.winner;
-                self.step_key(C::next_key)?;
-            } else {
-                break;
-            }
-        }
+    /// Moves the winner and its only rival, who lost at `node`, past their key.
+    #[inline]
+    fn step_pair(
+        &mut self,
+        node: usize,
+        rival: usize,
+        step: impl Fn(&mut C) -> Result<()>,
+    ) -> Result<()> {
+        let first = self.winner;
+        step(&mut self.sources[first])?;
+        step(&mut self.sources[rival])?;
+        self.replay_pair(node, rival);
+        let moved = self.winner == first || self.winner == rival;
+        self.kept = if moved { self.sources[self.winner].kept() } else { 0 };
         Ok(())
-    }
-
-    /// Lets the first source walk, which alone has its key, for as long as it stays the first.
-    /// Whether `walker` wants to go on.
-    fn walk_first(&mut self, walker: &mut impl Walker) -> Result<bool> {
-        let (first, second) = (self.winner, self.runner_up());
-        let Ok([source, rival]) = self.sources.get_disjoint_mut([first, second]) else {
-            return Ok(true);
-        };
-        let mut lead = Lead { walker, rival: &*rival, common: usize::MAX, goes_on: true };
-        let walked = source.walk(&mut lead);
-        let goes_on = lead.goes_on;
-        self.replay();
-        self.kept = if self.winner == first { self.sources[first].kept() } else { 0 };
-        walked.map(|()| goes_on)
-    }
-
-    /// The source that would come first if the winner were not there.
-    fn runner_up(&mut self) -> usize {
-        let mut node = (self.winner + self.sources.len()) / 2;
-        let mut best = self.slots[node].loser.source as usize;
-        while node > 1 {
-            node /= 2;
-            let other = self.slots[node].loser.source as usize;
-            if self.play(other, best).0 {
-                best = other;
-            }
-        }
-        best
     }
 
     /// Puts every source at a position and plays all matches.
@@ -262,11 +248,29 @@ impl<C: Cursor> MergeCursor<C> {
 
     /// Plays the matches on the winner's path again after it moved.
     #[inline]
-    fn replay(&mut self) {
-        let mut up = self.winner;
-        self.slots[up].head = self.head(up);
+    pub(super) fn replay(&mut self) {
+        self.winner = self.replay_below(0, self.winner);
+        if self.undecided > UNDECIDED_LIMIT {
+            self.choose_shared();
+        }
+    }
+
+    /// Plays the matches of the winner again, and of a source that lost to it at `node`, after both moved.
+    #[inline]
+    pub(super) fn replay_pair(&mut self, node: usize, rival: usize) {
+        // The rival won all its matches below `node`.
+        self.slots[node].loser.source = self.replay_below(node, rival) as u32;
+        self.replay();
+    }
+
+    /// Plays the matches below `top` again on the path of a source that won them and moved. Who
+    /// wins them now.
+    #[inline]
+    fn replay_below(&mut self, top: usize, moved: usize) -> usize {
+        let mut up = moved;
+        self.slots[up].head = self.next_head(up);
         let mut node = (up + self.sources.len()) / 2;
-        while node > 0 {
+        while node > top {
             let other = self.slots[node].loser.source as usize;
             let (first, tie) = self.play(up, other);
             if first {
@@ -277,10 +281,7 @@ impl<C: Cursor> MergeCursor<C> {
             }
             node /= 2;
         }
-        self.winner = up;
-        if self.undecided > UNDECIDED_LIMIT {
-            self.choose_shared();
-        }
+        up
     }
 
     /// Moves the heads to where the keys differ that the winner is matched with.
@@ -307,7 +308,7 @@ impl<C: Cursor> MergeCursor<C> {
 
     /// Whether source `a` comes before source `b`, and by how much.
     #[inline]
-    fn play(&mut self, a: usize, b: usize) -> (bool, Tie) {
+    pub(super) fn play(&mut self, a: usize, b: usize) -> (bool, Tie) {
         match self.slots[a].head.cmp(&self.slots[b].head) {
             Ordering::Less => (true, Tie::None),
             Ordering::Greater => (false, Tie::None),
@@ -348,10 +349,60 @@ impl<C: Cursor> MergeCursor<C> {
             _ if *key < *self.shared => 0,
             _ => u64::MAX,
         };
+        self.in_order(head)
+    }
+
+    /// The head of a source that went one step on from the key of the head it has.
+    #[inline]
+    fn next_head(&self, source: usize) -> u64 {
+        let cursor = &self.sources[source];
+        // Such a head is of a key that began with `shared`.
+        let has_shared = !matches!(self.slots[source].head, 0 | u64::MAX);
+        if !(has_shared && cursor.kept() >= self.shared.len() && cursor.valid()) {
+            return self.head(source);
+        }
+        let head = first_eight(cursor.key().get(self.shared.len()..).unwrap_or_default());
+        self.in_order(head)
+    }
+
+    #[inline]
+    fn in_order(&self, head: u64) -> u64 {
         match self.order {
             Order::Forward => head,
             Order::Reverse => !head,
         }
+    }
+
+    /// Who else has the winner's key.
+    #[inline]
+    pub(super) fn tied(&self) -> Tied {
+        let mut tied = Tied::No;
+        let mut node = (self.winner + self.sources.len()) / 2;
+        while node > 0 {
+            let Loser { source, tie } = self.slots[node].loser;
+            if tie != Tie::None {
+                let rival = source as usize;
+                if !matches!(tied, Tied::No) || self.has_tie_below(node, rival) {
+                    return Tied::More;
+                }
+                tied = Tied::Once { node, rival };
+            }
+            node /= 2;
+        }
+        tied
+    }
+
+    /// Whether another source has the key of one that won all matches below `top`.
+    #[inline]
+    fn has_tie_below(&self, top: usize, source: usize) -> bool {
+        let mut node = (source + self.sources.len()) / 2;
+        while node > top {
+            if self.slots[node].loser.tie != Tie::None {
+                return true;
+            }
+            node /= 2;
+        }
+        false
     }
 
     /// How close the closest other source is to the winner.
@@ -399,38 +450,6 @@ impl<C: Cursor> MergeCursor<C> {
         }
         let key = self.key().to_vec();
         seek(self, &key)
-    }
-}
-
-/// Walks with a source as long as its keys are before that of the source that comes second.
-struct Lead<'a, W, C> {
-    walker: &'a mut W,
-    rival: &'a C,
-    /// How many bytes at its front the key compared last has in common with the rival's.
-    common: usize,
-    /// Whether the walker wants to.
-    goes_on: bool,
-}
-
-impl<W: Walker, C: Cursor> Lead<'_, W, C> {
-    /// Whether the first source is the first no more.
-    #[inline(never)]
-    fn is_lost(&mut self, key: &[u8]) -> bool {
-        let rival = self.rival.key();
-        self.common = common_prefix(key, rival);
-        self.rival.valid() && *key >= *rival
-    }
-}
-
-impl<W: Walker, C: Cursor> Walker for Lead<'_, W, C> {
-    #[inline(always)]
-    fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
-        // A key that parts from the rival's where the one before did is on the same side of it.
-        if kept <= self.common && self.is_lost(entry.key) {
-            return false;
-        }
-        self.goes_on = self.walker.meet(entry, kept);
-        self.goes_on
     }
 }
 
@@ -524,61 +543,10 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{Op, Row, VecCursor, key, model, op, rows};
+    use super::super::testing::{Op, VecCursor, key, model, op, rows};
     use super::*;
 
-    /// Notes the entries that it meets, of which it wants so many, and holds the cursor to what it
-    /// says of them.
-    #[derive(Debug, PartialEq, Eq)]
-    struct Notes {
-        wanted: usize,
-        rows: Vec<Row>,
-    }
-
-    impl Walker for Notes {
-        fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
-            if let Some(before) = self.rows.last() {
-                assert!(kept <= common_prefix(&before.key, entry.key), "{before:?} {entry:?}");
-            }
-            let Entry { key, version, kind, value } = entry;
-            let (key, version, value) = (key.to_vec(), version.ticks(), value.to_vec());
-            self.rows.push(Row { key, version, kind, value });
-            self.rows.len() <= self.wanted
-        }
-    }
-
     proptest! {
-        /// A walk shows what steps would, wherever it begins, and ends where they would.
-        #[test]
-        fn a_walk_shows_what_steps_show(
-            sources in proptest::collection::vec(rows(), 0..5),
-            runs in proptest::collection::vec(key(), 0..3),
-            shared in key(),
-            ops in proptest::collection::vec((op(), 0usize..12), 1..6),
-        ) {
-            // Of sources that interleave in places only, one stays first for a while.
-            let part = |rows: &[Row], run: usize| {
-                let of_run = |row: &Row| runs.iter().filter(|cut| **cut <= row.key).count() == run;
-                rows.iter().filter(|row| of_run(row)).cloned().collect::<Vec<_>>()
-            };
-            let all = model(&sources);
-            let sources: Vec<_> = (0..=runs.len())
-                .map(|run| part(&all, run))
-                .chain(sources.first().cloned())
-                .collect();
-            let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
-            let mut cursor = MergeCursor::new(cursors, &shared);
-            let mut expected = VecCursor::new(&model(&sources));
-            for (op, wanted) in ops {
-                prop_assert_eq!(op.apply(&mut cursor), op.apply(&mut expected), "{:?}", op);
-                let [mut notes, mut model] = [(); 2].map(|()| Notes { wanted, rows: Vec::new() });
-                cursor.walk(&mut notes).unwrap();
-                walk_by_steps(&mut expected, &mut model).unwrap();
-                prop_assert_eq!(notes, model);
-                prop_assert_eq!(Op::Stay.apply(&mut cursor), Op::Stay.apply(&mut expected));
-            }
-        }
-
         /// Any walk, both ways, sees what one sorted list of all entries would show.
         #[test]
         fn walks_agree_with_one_sorted_list(
