@@ -10,6 +10,7 @@ use super::leaf::LeafRef;
 use super::link::{Child, InnerArena, Link, Slot};
 use super::sparse::{Node4, Node16};
 use crate::key::common_prefix;
+use crate::prefetch::prefetch;
 use crate::sync::Mutex;
 
 /// Whether the tree still leads to a node; held in its latch.
@@ -118,8 +119,16 @@ impl<'a> Inner<'a> {
     }
 
     /// The first child with a byte at or after `from`.
-    pub(super) fn at_or_after(self, from: usize) -> Option<(u8, &'a Slot)> {
-        each_size!(self, node => node.at_or_after(from))
+    #[inline]
+    pub(super) fn child_from(self, from: usize) -> Option<(u8, Link<'a>)> {
+        let (byte, slot) = each_size!(self, node => node.at_or_after(from))?;
+        Some((byte, slot.load()?))
+    }
+
+    /// Has its first line brought near.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        each_size!(self, node => prefetch(node));
     }
 
     /// The last child with a byte before `end`.
@@ -182,10 +191,8 @@ impl<'a> Inner<'a> {
         };
         if let Child::Inner(larger) = link.child() {
             let mut from = 0;
-            while let Some((byte, slot)) = self.at_or_after(from) {
-                if let Some(child) = slot.load() {
-                    larger.add(byte, child);
-                }
+            while let Some((byte, child)) = self.child_from(from) {
+                larger.add(byte, child);
                 from = usize::from(byte) + 1;
             }
             larger.add(byte, child);

@@ -18,6 +18,7 @@ use std::ptr::{self, NonNull};
 
 use super::arena::Arena;
 use crate::entry::{Found, Kind};
+use crate::prefetch::{LINE_BYTES, prefetch};
 use crate::sync::{AtomicPtr, Ordering};
 use crate::version::Version;
 
@@ -138,6 +139,14 @@ impl<'a> LeafRef<'a> {
         // SAFETY: a `LeafRef` is made of whole leaves alone, which live for `'a`; what changes of
         // the header is atomic.
         unsafe { self.leaf.as_ref() }
+    }
+
+    /// Has the lines brought near that its key and first record begin in.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        let leaf = self.leaf.as_ptr().cast::<u8>();
+        prefetch(leaf);
+        prefetch(leaf.wrapping_add(LINE_BYTES));
     }
 
     pub(super) fn key(self) -> &'a [u8] {

@@ -120,4 +120,13 @@ impl<'a> Link<'a> {
             }
         }
     }
+
+    /// Has what it leads to brought near.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        match self.child() {
+            Child::Leaf(leaf) => leaf.prefetch(),
+            Child::Inner(node) => node.prefetch(),
+        }
+    }
 }
