@@ -1,4 +1,4 @@
-//! Blocks of entries: the builder, and the view that finds and reads entries in place.
+//! Blocks of entries: their format, and the view that finds and reads entries in place.
 //!
 //! ```text
 //! entry* | restart prefix u64 * | restart offset u32 * | common prefix of all keys
@@ -27,15 +27,13 @@ use std::ops::Range;
 use crate::entry::{Found, Kind};
 use crate::error::Damage;
 use crate::key::{common_prefix, first_eight};
-use crate::varint::{push_varint, read_varint};
+use crate::varint::read_varint;
 use crate::version::Version;
 
 /// Bytes after the common prefix.
-const TAIL_BYTES: usize = 16;
+pub(super) const TAIL_BYTES: usize = 16;
 /// Prefix and offset.
-const RESTART_BYTES: usize = 12;
-/// Upper bound of an entry's size beside its key and value.
-const ENTRY_OVERHEAD: usize = 24;
+pub(super) const RESTART_BYTES: usize = 12;
 
 /// After so many equal prefixes, the end of them is searched for.
 const SAME_WALKED: usize = 4;
@@ -45,139 +43,6 @@ const COUNTED: usize = 24;
 
 /// Most suffixes are not longer.
 const FEW_BYTES: usize = 32;
-
-/// How far a lookup may have to walk: there is a restart after so many entries, and after so many
-/// bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RestartInterval {
-    pub(super) entries: usize,
-    pub(super) bytes: usize,
-}
-
-/// Builds one block after another.
-#[derive(Debug)]
-pub(super) struct BlockBuilder {
-    interval: RestartInterval,
-    bytes: Vec<u8>,
-    restarts: Vec<Restart>,
-    /// Keys at restarts, one after the other.
-    restart_keys: Vec<u8>,
-    /// Entries since the last restart.
-    run: usize,
-    base: u64,
-    last_key: Vec<u8>,
-    last_version: Version,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Restart {
-    offset: usize,
-    /// End of its key in `restart_keys`.
-    key_end: usize,
-}
-
-impl BlockBuilder {
-    pub(super) fn new(interval: RestartInterval) -> Self {
-        Self {
-            interval,
-            bytes: Vec::new(),
-            restarts: Vec::new(),
-            restart_keys: Vec::new(),
-            run: 0,
-            base: 0,
-            last_key: Vec::new(),
-            last_version: Version::ZERO,
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.restarts.is_empty()
-    }
-
-    /// Length of the payload if the block were finished now, but for the common prefix.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
-    }
-
-    /// At most how much an entry adds.
-    pub(super) fn entry_len(key: &[u8], value: &[u8]) -> usize {
-        key.len() + value.len() + ENTRY_OVERHEAD
-    }
-
-    /// Key of the entry added last, also after the block was finished.
-    pub(super) fn last_key(&self) -> &[u8] {
-        &self.last_key
-    }
-
-    pub(super) fn last_version(&self) -> Version {
-        self.last_version
-    }
-
-    pub(super) fn add(&mut self, key: &[u8], version: Version, kind: Kind, value: &[u8]) {
-        if self.is_empty() {
-            self.base = version.ticks();
-        }
-        let shared = if self.needs_restart() {
-            self.restart_keys.extend_from_slice(key);
-            let key_end = self.restart_keys.len();
-            self.restarts.push(Restart { offset: self.bytes.len(), key_end });
-            self.run = 0;
-            0
-        } else {
-            common_prefix(&self.last_key, key)
-        };
-        self.run += 1;
-        let suffix = key.get(shared..).unwrap_or_default();
-        let delta = zigzag(version.ticks().wrapping_sub(self.base));
-        let body_len = varint_len(delta) + value.len();
-        push_varint(&mut self.bytes, shared as u64);
-        push_varint(&mut self.bytes, suffix.len() as u64);
-        push_varint(&mut self.bytes, (body_len as u64) << 1 | u64::from(kind.bit()));
-        self.bytes.extend_from_slice(suffix);
-        push_varint(&mut self.bytes, delta);
-        self.bytes.extend_from_slice(value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(suffix);
-        self.last_version = version;
-    }
-
-    fn needs_restart(&self) -> bool {
-        self.restarts.last().is_none_or(|restart| {
-            self.run >= self.interval.entries
-                || self.bytes.len() - restart.offset >= self.interval.bytes
-        })
-    }
-
-    /// Ends the block and gives its payload, until [`clear`](Self::clear).
-    pub(super) fn finish(&mut self) -> &[u8] {
-        // With one restart there is nothing to search.
-        let first = self.restarts.first().filter(|_| self.restarts.len() > 1);
-        let first = first.and_then(|r| self.restart_keys.get(..r.key_end)).unwrap_or_default();
-        let common = first.get(..common_prefix(first, &self.last_key)).unwrap_or_default();
-        let mut start = 0;
-        for restart in &self.restarts {
-            let key = self.restart_keys.get(start..restart.key_end).unwrap_or_default();
-            self.bytes.extend_from_slice(&prefix_of(key, common.len()));
-            start = restart.key_end;
-        }
-        for restart in &self.restarts {
-            self.bytes.extend_from_slice(&(restart.offset as u32).to_le_bytes());
-        }
-        self.bytes.extend_from_slice(common);
-        self.bytes.extend_from_slice(&self.base.to_le_bytes());
-        self.bytes.extend_from_slice(&(common.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
-        &self.bytes
-    }
-
-    /// Starts the next block.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.restarts.clear();
-        self.restart_keys.clear();
-        self.run = 0;
-    }
-}
 
 /// One entry as it is stored.
 #[derive(Clone, Copy, Debug)]
@@ -577,7 +442,7 @@ fn after_common<'k>(key: &'k [u8], common: &[u8]) -> Option<&'k [u8]> {
 }
 
 /// Small differences of either sign as small numbers.
-fn zigzag(difference: u64) -> u64 {
+pub(super) fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
 }
 
@@ -585,14 +450,11 @@ fn unzigzag(number: u64) -> u64 {
     number >> 1 ^ (number & 1).wrapping_neg()
 }
 
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::block_builder::{BlockBuilder, RestartInterval};
     use super::*;
 
     type Row = (Vec<u8>, u64, bool, Vec<u8>);
@@ -712,9 +574,6 @@ mod tests {
         #[test]
         fn zigzag_is_reversible(number in any::<u64>()) {
             prop_assert_eq!(unzigzag(zigzag(number)), number);
-            let mut out = Vec::new();
-            push_varint(&mut out, number);
-            prop_assert_eq!(varint_len(number), out.len());
         }
     }
 }

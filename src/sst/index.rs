@@ -13,7 +13,8 @@
 
 use std::ops::Range;
 
-use super::block::{Block, BlockBuilder, RawEntry, RestartInterval, find_prefix, prefix_of};
+use super::block::{Block, RawEntry, find_prefix, prefix_of};
+use super::block_builder::{BlockBuilder, RestartInterval};
 use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;

@@ -17,6 +17,7 @@
 pub(crate) mod bench;
 mod bits;
 mod block;
+mod block_builder;
 mod cursor;
 mod estimate;
 mod filter;

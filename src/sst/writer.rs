@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::block::{BlockBuilder, RestartInterval};
+use super::block_builder::{BlockBuilder, RestartInterval};
 use super::filter::{FilterBuilder, FilterIndex};
 use super::footer::Directory;
 use super::frame::Body;
