@@ -1,6 +1,6 @@
 //! What a commit writes, as a benchmark of this package sees it.
 
-use super::payload::{Origin, Payload, Prepared, apply};
+use super::payload::{Payload, Prepared, apply};
 use crate::key::{self, TableId};
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -27,8 +27,7 @@ impl BenchPayload {
     pub fn apply(&self, times: u64) -> u64 {
         let memtable = Memtable::with_budget(64 << 20);
         for ticks in 1..=times {
-            let origin = Origin::Commit(&self.0);
-            let applied = apply(origin, Version::from_ticks(ticks), &memtable, usize::MAX);
+            let applied = apply(&self.0, Version::from_ticks(ticks), &memtable, usize::MAX);
             debug_assert!(applied.is_ok(), "what was encoded is decoded");
         }
         memtable.entries()

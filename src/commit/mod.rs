@@ -18,6 +18,7 @@ mod pipeline;
 mod ranges;
 mod recovery;
 mod relay;
+mod replay;
 mod sequence;
 mod values;
 mod waiters;

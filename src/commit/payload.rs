@@ -1,7 +1,7 @@
 //! The payload of a log record: what one commit changes, all of it or nothing.
 //!
-//! Invariant: a payload is applied to a memtable by [`apply`] in the same way when it is
-//! committed and when the log is replayed. Sections, each starting with a tag byte:
+//! Invariant: a payload is applied to a memtable in the same way when it is committed ([`apply`]) and
+//! when the log is replayed ([`apply_again`]). Sections, each starting with a tag byte:
 //!
 //! | tag | then |
 //! | --- | --- |
@@ -227,15 +227,30 @@ enum Change<'a> {
     },
 }
 
-fn decode<'a>(payload: &'a [u8], mut visit: impl FnMut(Change<'a>)) -> Result<(), Damage> {
+/// Shows the changes of those partitions, by their prefixes, and of those ranges, by their starts, that
+/// are `wanted`.
+fn decode<'a>(
+    payload: &'a [u8],
+    wanted: impl Fn(&[u8]) -> bool,
+    mut visit: impl FnMut(Change<'a>),
+) -> Result<(), Damage> {
     let mut decoder = Decoder::new(payload);
     while !decoder.is_empty() {
         match decoder.u8("a section tag")? {
-            TAG_ROWS => decode_rows(&mut decoder, payload.len(), &mut visit)?,
+            TAG_ROWS => {
+                let prefix = decoder.slice("a partition's encoded key")?;
+                if wanted(prefix) {
+                    decode_rows(&mut decoder, prefix, payload.len(), &mut visit)?;
+                } else {
+                    decode_rows(&mut decoder, prefix, payload.len(), &mut |_| ())?;
+                }
+            }
             TAG_DELETE_RANGE => {
                 let start = decoder.slice("the start of a range deletion")?;
                 let end = decoder.slice("the end of a range deletion")?;
-                visit(Change::DeleteRange { start, end });
+                if wanted(start) {
+                    visit(Change::DeleteRange { start, end });
+                }
             }
             tag => return Err(decoder.damage("a section tag before this byte", format!("{tag}"))),
         }
@@ -245,10 +260,10 @@ fn decode<'a>(payload: &'a [u8], mut visit: impl FnMut(Change<'a>)) -> Result<()
 
 fn decode_rows<'a>(
     decoder: &mut Decoder<'a>,
+    prefix: &'a [u8],
     payload_len: usize,
     visit: &mut impl FnMut(Change<'a>),
 ) -> Result<(), Damage> {
-    let prefix = decoder.slice("a partition's encoded key")?;
     let rows = decoder.varint("a number of rows")?;
     for _ in 0..rows {
         let byte = decoder.u8("the kind of a row")?;
@@ -266,24 +281,73 @@ fn decode_rows<'a>(
     Ok(())
 }
 
-/// Puts the changes of a payload into a memtable, and notes there which values have `large` bytes.
-/// A large value that is most of what was committed is not copied: the memtable keeps the payload.
-///
-/// A damaged payload changes nothing: one from the log is decoded to its end first.
+/// Puts the changes of a commit into a memtable, and notes there which values have `large` bytes. A
+/// large value that is most of what was committed is not copied: the memtable keeps the payload.
 pub(crate) fn apply(
-    origin: Origin<'_>,
+    committed: &Prepared,
     version: Version,
     memtable: &Memtable,
     large: usize,
 ) -> Result<(), Damage> {
-    let (payload, committed) = match origin {
-        Origin::Commit(prepared) => (&prepared.payload[..], Some(prepared)),
-        Origin::Log(payload) => {
-            decode(payload, |_| ())?;
-            (payload, None)
-        }
-    };
-    let insert_large = |prefix: &[u8], row_key: &[u8], value: Range<usize>| {
+    let changes =
+        Changes { payload: &committed.payload, committed: Some(committed), version, large };
+    changes.apply(memtable, |_| true)
+}
+
+/// What is wrong with a payload from the log, if anything is.
+pub(crate) fn check(payload: &[u8]) -> Result<(), Damage> {
+    decode(payload, |_| false, |_| ())
+}
+
+/// As [`apply`], for a payload from the log that was [checked](check), and only the changes of those
+/// partitions, by their prefixes, and of those ranges, by their starts, that are `wanted`.
+pub(crate) fn apply_again(
+    payload: &[u8],
+    version: Version,
+    memtable: &Memtable,
+    large: usize,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Result<(), Damage> {
+    Changes { payload, committed: None, version, large }.apply(memtable, wanted)
+}
+
+/// A payload to apply.
+#[derive(Clone, Copy)]
+struct Changes<'a> {
+    payload: &'a [u8],
+    /// What has it, if it was built by this process just now.
+    committed: Option<&'a Prepared>,
+    version: Version,
+    large: usize,
+}
+
+impl Changes<'_> {
+    fn apply(&self, memtable: &Memtable, wanted: impl Fn(&[u8]) -> bool) -> Result<(), Damage> {
+        let Self { payload, version, large, .. } = *self;
+        decode(payload, wanted, |change| match change {
+            Change::Row { prefix, row_key, value, end, .. } if value.len() >= large => {
+                self.insert_large(memtable, prefix, row_key, end - value.len()..end);
+            }
+            Change::Row { prefix, row_key, kind, value, .. } => {
+                memtable.insert(prefix, row_key, version, kind, value);
+            }
+            Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
+                start: start.into(),
+                end: end.into(),
+                version,
+            }),
+        })
+    }
+
+    #[cold]
+    fn insert_large(
+        &self,
+        memtable: &Memtable,
+        prefix: &[u8],
+        row_key: &[u8],
+        value: Range<usize>,
+    ) {
+        let Self { payload, committed, version, .. } = *self;
         let sums = committed.map_or(&[][..], |committed| &committed.values);
         let row = LargeRow {
             key: [prefix, row_key].concat().into(),
@@ -302,38 +366,15 @@ pub(crate) fn apply(
             }
         }
         memtable.add_large(version, row);
-    };
-    decode(payload, |change| match change {
-        Change::Row { prefix, row_key, value, end, .. } if value.len() >= large => {
-            insert_large(prefix, row_key, end - value.len()..end);
-        }
-        Change::Row { prefix, row_key, kind, value, .. } => {
-            memtable.insert(prefix, row_key, version, kind, value);
-        }
-        Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
-            start: start.into(),
-            end: end.into(),
-            version,
-        }),
-    })
-}
-
-/// A payload, and where it comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin<'a> {
-    /// Built by this process just now.
-    Commit(&'a Prepared),
-    /// Read from the log.
-    Log(&'a [u8]),
+    }
 }
 
 /// Decodes arbitrary bytes as a payload.
 #[cfg(fuzzing)]
 pub fn fuzz_payload(data: &[u8]) {
     let memtable = Memtable::new();
-    if apply(Origin::Log(data), Version::from_ticks(1), &memtable, 64).is_err() {
-        assert!(memtable.is_empty(), "a damaged payload changes nothing");
-    }
+    let applied = apply_again(data, Version::from_ticks(1), &memtable, 64, |_| true);
+    assert_eq!(applied.is_ok(), check(data).is_ok());
 }
 
 #[cfg(test)]
@@ -352,7 +393,7 @@ mod tests {
         payload.delete_range(b"x", b"y");
         let prepared = Prepared::new(payload);
         let mut changes = Vec::new();
-        decode(&prepared.payload, |change| changes.push(change)).unwrap();
+        decode(&prepared.payload, |_| true, |change| changes.push(change)).unwrap();
         assert_eq!(
             changes,
             [
@@ -430,7 +471,7 @@ mod tests {
             }
             let built = Prepared::new(payload);
             let memtable = Memtable::new();
-            apply(Origin::Commit(&built), Version::from_ticks(1), &memtable, 1000).unwrap();
+            apply(&built, Version::from_ticks(1), &memtable, 1000).unwrap();
             let found = memtable.get(b"pa\0", Version::MAX).unwrap();
             assert_eq!(found.value, [7; 1000]);
             let place = found.value.as_ptr();
@@ -441,7 +482,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = decode(&bytes, |_| ());
+            let _ = decode(&bytes, |_| true, |_| ());
         }
     }
 }

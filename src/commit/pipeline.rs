@@ -26,7 +26,7 @@ use super::gate::Gate;
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
-use super::payload::{self, Origin, Prepared, Shared};
+use super::payload::{self, Prepared, Shared};
 use super::relay::Relay;
 use super::sequence::Sequencer;
 use super::values::LargeValues;
@@ -194,7 +194,7 @@ impl Pipeline {
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(Origin::Commit(prepared), version, &memtable, large);
+        let applied = payload::apply(prepared, version, &memtable, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
         self.counters.commits.fetch_add(1, Ordering::Relaxed);

@@ -7,15 +7,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::payload::{self, Origin};
 use super::pipeline::Pipeline;
+use super::replay::{Target, replaying};
 use crate::cache::BlockCache;
 use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::{Durability, Options};
-use crate::reference::LogPlace;
-use crate::wal::{self, ReplayedRecord, SegmentId};
+use crate::wal::{self, SegmentId};
 
 /// The file whose lock says that the directory is open.
 const LOCK_FILE: &str = "LOCK";
@@ -134,21 +133,13 @@ fn open_locked(
     })?;
     // The log holds no more than all memtables may: one memtable takes it.
     let (flushed, memtable) = (tree.flushed(), tree.active_memtable());
-    let mut visit = |record: ReplayedRecord<'_>| {
-        // Table files have what is flushed, though the segment is still there for later commits.
-        if record.version <= flushed {
-            return Ok(());
-        }
-        let ReplayedRecord { version, segment, payload, file, offset } = record;
-        payload::apply(Origin::Log(payload), version, &memtable, options.large_value_bytes)
-            .map_err(|damage| damage.in_file(file, offset))?;
-        memtable.place_large(version, LogPlace { segment, offset });
-        Ok(())
-    };
+    let target =
+        Target { memtable: &memtable, flushed, large_value_bytes: options.large_value_bytes };
     // No manifest names the place yet, or damage took it.
     let is_unknown = tree.is_new() || tree.is_damaged();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
-    let replayed = wal::replay(disk, dir, first, options.recovery, &mut visit)?;
+    let replayed =
+        replaying(target, |visit| wal::replay(disk, dir, first, options.recovery, visit))?;
     if !replayed.lost.is_empty() {
         memtable.forget_places();
     }

@@ -28,7 +28,7 @@ mod writeback;
 mod writer;
 
 pub(crate) use record::payload_crc;
-pub(crate) use replay::{Replayed, ReplayedRecord, replay};
+pub(crate) use replay::{Replayed, ReplayedRecord, Visit, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, SegmentPlan, Segments, is_ours};
 pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};

@@ -19,6 +19,8 @@ use crate::version::Version;
 
 /// Length of a record's header.
 pub(super) const HEADER_BYTES: usize = 40;
+/// Where in it the segment's id is.
+pub(super) const ID_AT: usize = 16;
 /// Records begin at multiples of this.
 pub(super) const ALIGNMENT: usize = 8;
 /// Longest payload: above the largest batch that the options allow, and safely a u32.
@@ -108,12 +110,6 @@ impl Header {
         }
         Ok(header)
     }
-
-    /// A cheap test that rules out nearly all bytes which are not a record of `segment`.
-    #[inline]
-    pub(super) fn may_be_of(bytes: &[u8; HEADER_BYTES], segment: SegmentId) -> bool {
-        bytes.get(16..24) == Some(segment.get().to_le_bytes().as_slice())
-    }
 }
 
 /// Length of a record with a payload of that length.
@@ -184,7 +180,7 @@ mod tests {
         expected[..4].copy_from_slice(&crc32fast::hash(&covered).to_le_bytes());
         assert_eq!(bytes.to_vec(), expected);
         assert_eq!(Header::decode(&bytes, place(128)), Ok(header()));
-        assert!(Header::may_be_of(&bytes, SegmentId::new(7)));
+        assert_eq!(bytes[ID_AT..][..8], 7u64.to_le_bytes());
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::record::{ALIGNMENT, HEADER_BYTES, Header, Kind, Place, TERMINATOR, payload_crc};
+use memchr::memmem;
+
+use super::record::{ALIGNMENT, HEADER_BYTES, Header, ID_AT, Kind, Place, TERMINATOR, payload_crc};
 use super::segment::{self, SegmentId};
 use crate::env::{Disk, DiskFile};
 use crate::error::{Error, Result};
@@ -117,31 +119,31 @@ impl Scan {
     }
 
     /// The first record header from `offset` on that `accept`s, and where it is. The record's
-    /// payload is not looked at.
+    /// payload is not looked at. It is looked for by the segment's id, which it has in it.
     pub(super) fn find(
         &mut self,
         offset: u64,
         accept: impl Fn(&Header) -> bool,
     ) -> Result<Option<u64>> {
-        let segment = self.header.id;
+        let id = self.header.id.get().to_le_bytes();
+        let ids = memmem::Finder::new(&id);
         let mut start = offset.next_multiple_of(ALIGNMENT as u64);
         while start + HEADER_BYTES as u64 <= self.len {
             let place = self.place(start);
             let window = self.window_at(start)?;
-            // All 8-byte steps at which a header fits the window.
-            let steps = (window.len() - HEADER_BYTES) / ALIGNMENT + 1;
-            for step in 0..steps {
-                let at = step * ALIGNMENT;
-                let Some(bytes) = window.get(at..).and_then(<[u8]>::first_chunk) else { break };
-                if !Header::may_be_of(bytes, segment) {
-                    continue;
-                }
-                let place = Place { offset: start + at as u64, ..place };
+            // The next window begins with the first place at which no header fits this one.
+            let next = (window.len() - HEADER_BYTES) / ALIGNMENT * ALIGNMENT + ALIGNMENT;
+            let mut at = 0;
+            while let Some(found) = window.get(at + ID_AT..).and_then(|rest| ids.find(rest)) {
+                let header = at + found;
+                let Some(bytes) = window.get(header..).and_then(<[u8]>::first_chunk) else { break };
+                let place = Place { offset: start + header as u64, ..place };
                 if Header::decode(bytes, place).is_ok_and(|header| accept(&header)) {
                     return Ok(Some(place.offset));
                 }
+                at = header + 1;
             }
-            start += (steps * ALIGNMENT) as u64;
+            start += next as u64;
         }
         Ok(None)
     }
@@ -191,4 +193,41 @@ impl Scan {
 fn cleared(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer.clear();
     buffer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::{Env, SimEnv};
+
+    /// Wherever it is in a window or between two, and if the bytes of the id are before it as well.
+    #[test]
+    fn a_header_is_found_at_any_place() {
+        let (dir, first) = (Path::new("/db"), segment::HEADER_BYTES as u64);
+        let near_window_end = (-96..=16).step_by(ALIGNMENT);
+        let near_window_end =
+            near_window_end.map(|by: i64| (first + WINDOW_BYTES as u64).wrapping_add_signed(by));
+        for offset in [first, first + 8, first + 800].into_iter().chain(near_window_end) {
+            for id in [1, 0x100_0000].map(SegmentId::new) {
+                let segment = segment::Header { id, after: Version::ZERO, salt: 5 };
+                let header = Header {
+                    payload_len: 3,
+                    payload_crc: 0x55,
+                    kind: Kind::Batch,
+                    version: Version::from_ticks(7),
+                    durable_end: 0,
+                };
+                let mut bytes = segment.encode();
+                bytes.resize(2 * WINDOW_BYTES, 0);
+                let place = Place { segment: id, salt: 5, offset };
+                bytes[offset as usize..][..HEADER_BYTES].copy_from_slice(&header.encode(place));
+                let env = SimEnv::new(1);
+                env.write_file(&id.path(dir), &bytes);
+                let mut scan = Scan::open(&*env.disk(), dir, id, Vec::new()).unwrap();
+                assert_eq!(scan.find(first, |found| *found == header).unwrap(), Some(offset));
+                assert_eq!(scan.find(offset + 8, |_| true).unwrap(), None);
+                assert_eq!(scan.find(first, |_| false).unwrap(), None);
+            }
+        }
+    }
 }
