@@ -200,6 +200,7 @@ impl<T> fmt::Debug for Commit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Gated(..) => "gated",
+            State::Applied(Applied { upto: Version::ZERO, result: Err(_) }) => "refused",
             State::Applied(_) => "applied",
             State::Done => "done",
         };

@@ -353,13 +353,17 @@ pub enum Started {
 impl Started {
     /// Whether it is held back by overload: such a write is not ordered before somebody waits.
     pub fn is_held_back(&self) -> bool {
-        matches!(self, Self::Commit(commit) if format!("{commit:?}").contains("gated"))
+        self.is_commit("gated")
     }
 
     /// Whether it is not for later to wait for it: its outcome is known, the failure of a read
     /// perhaps, or is a table.
     pub fn is_over(&self) -> bool {
-        !matches!(self, Self::Commit(_))
+        !matches!(self, Self::Commit(_)) || self.is_commit("refused")
+    }
+
+    fn is_commit(&self, state: &str) -> bool {
+        matches!(self, Self::Commit(commit) if format!("{commit:?}").contains(state))
     }
 
     /// Its version, zero if the call does not tell.
