@@ -114,7 +114,12 @@ fn separated(env: &SimEnv) -> Options {
     sim_options(env).large_value_bytes(LARGE)
 }
 
-/// As [`separated`], without a promise before a close.
+/// Without a promise before a sync or a close.
+fn lazy(env: &SimEnv) -> Options {
+    sim_options(env).durability(Durability::Os)
+}
+
+/// As [`separated`], without a promise before a sync or a close.
 fn separated_lazily(env: &SimEnv) -> Options {
     separated(env).durability(Durability::Os)
 }
@@ -203,7 +208,7 @@ fn r_e10_power_loss_at_every_operation_that_tears_writes() {
 /// Without sync nothing is promised until a close, but what is left is still a state that was.
 #[test]
 fn r_e08_power_loss_without_sync_leaves_a_prefix() {
-    crash_without_sync(script(), |env| sim_options(env).durability(Durability::Os));
+    crash_without_sync(script(), lazy);
 }
 
 fn crash_without_sync(steps: Vec<Step>, options: fn(&SimEnv) -> Options) {
@@ -309,13 +314,25 @@ proptest! {
         lives in vec((vec(step(), 1..40), 0u64..250, style()), 1..4),
     ) {
         let env = SimEnv::new(seed);
-        let options = if seed.is_multiple_of(2) { separated(&env) } else { sim_options(&env) };
+        let is_lazy = seed % 4 == 3;
+        let options = if is_lazy {
+            lazy(&env)
+        } else if seed.is_multiple_of(2) {
+            separated(&env)
+        } else {
+            sim_options(&env)
+        };
         let mut script = Script::new(&env, options);
         for (number, (steps, after, style)) in lives.iter().enumerate() {
             env.crash_after(*after);
             let mut steps = steps.clone();
             if number == 0 {
                 steps.insert(0, Step::Write(Write::Create(0)));
+            }
+            if is_lazy {
+                // A wait promises nothing.
+                let waits = steps.iter_mut().filter(|step| matches!(step, Step::Wait));
+                waits.for_each(|step| *step = Step::Sync);
             }
             script.run(&steps);
             env.crash(*style);

@@ -1,10 +1,11 @@
-//! What flushes ask of the log about the large values in it.
+//! What flushes ask of the log: about the large values in it, and to give back its space.
 
 use std::sync::{Arc, Weak};
 
 use super::driver::report_segments;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
+use crate::error::Result;
 use crate::levels::{FlushedLog, ValueLog};
 use crate::version::Version;
 use crate::wal::{SealedSegment, SegmentId, Segments};
@@ -24,8 +25,13 @@ impl LargeValues {
 
 impl ValueLog for LargeValues {
     fn end_segment(&self, last: Version) -> FlushedLog {
-        let sealed = self.pipeline.upgrade().map(|pipeline| pipeline.end_segment(last));
+        let sealed = self.pipeline.upgrade().map(|pipeline| pipeline.durable_segments(last));
         FlushedLog { start: self.segments.first_needed(last), sealed: sealed.unwrap_or_default() }
+    }
+
+    fn release_segment(&self, last: Version) -> Option<SegmentId> {
+        self.pipeline.upgrade()?.release_segment(last);
+        Some(self.segments.first_needed(last))
     }
 
     fn keep(&self, segment: SegmentId) {
@@ -35,15 +41,34 @@ impl ValueLog for LargeValues {
 
 impl Pipeline {
     /// Ends the log's segment if nothing later than `last` is in it, and gives those that are sealed and
-    /// durable. Commits wait for none of their syncs. If that fails, so will the next commit.
-    fn end_segment(&self, last: Version) -> Vec<SealedSegment> {
+    /// durable. Commits wait for none of their syncs.
+    fn durable_segments(&self, last: Version) -> Vec<SealedSegment> {
+        let ended = self.end_segment(last);
+        let durable = ended.and_then(|()| self.segments.durable_through(last));
+        durable.inspect_err(|error| self.poison(error)).unwrap_or_default()
+    }
+
+    /// Ends the log's segment if it has nothing later than `last` and its space is worth having.
+    fn release_segment(&self, last: Version) {
+        let log = self.log.lock();
+        let gives_space_back = log.writer.gives_space_back(last);
+        drop(log);
+        self.hand_over();
+        if gives_space_back {
+            let ended = self.end_segment(last);
+            let _ = ended.inspect_err(|error| self.poison(error));
+        }
+    }
+
+    /// Ends the log's segment if nothing later than `last` is in it. If that fails, so will the next
+    /// commit.
+    fn end_segment(&self, last: Version) -> Result<()> {
         // Else it would be made while commits wait.
         report_segments(self.segments.prepare());
         let mut log = self.log.lock();
         let ended = if self.has_ended() { Ok(()) } else { log.writer.end_segment(last) };
         drop(log);
         self.hand_over();
-        let durable = ended.and_then(|()| self.segments.durable_through(last));
-        durable.inspect_err(|error| self.poison(error)).unwrap_or_default()
+        ended
     }
 }

@@ -55,10 +55,11 @@ impl Separation {
 impl Tree {
     /// What of frozen memtables up to `last` can stay in the log. All of it is published.
     pub(super) fn separate(&self, batch: &[Frozen], last: Version) -> Result<Separation> {
-        let mostly_large = batch.iter().any(|frozen| is_mostly_large(&frozen.memtable));
-        let Some(log) = self.value_log.get().filter(|_| mostly_large) else {
-            return Ok(Separation::default());
-        };
+        let Some(log) = self.value_log.get() else { return Ok(Separation::default()) };
+        if !batch.iter().any(|frozen| is_mostly_large(&frozen.memtable)) {
+            let log_start = log.release_segment(last);
+            return Ok(Separation { log_start, ..Separation::default() });
+        }
         let log = log.end_segment(last);
         let mut staying: BTreeMap<SegmentId, u64> = BTreeMap::new();
         each_newest(batch, |place, len| *staying.entry(place.segment).or_default() += len);

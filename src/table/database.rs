@@ -226,7 +226,8 @@ impl Database {
         self.inner.pipeline.sync()
     }
 
-    /// Writes what is in memory to table files, so that opening again replays no log.
+    /// Writes what is in memory to table files, so that opening again replays no log. Unless commits
+    /// are synced, the log gives its space back then ([`Durability`](crate::Durability)).
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Io`]: nothing is

@@ -37,13 +37,14 @@ pub(super) const NEW_EXTENSION: &str = "log-new";
 const SPARE_EXTENSION: &str = "log-spare";
 /// A segment that is kept for the large values in it.
 const VALUES_EXTENSION: &str = "values";
-/// Spare files to keep. The writer needs one at a time; the second is for a flush that lets go of
-/// several segments at once.
+/// Spare files to keep where zeros are written ahead. The writer needs one at a time; the second is
+/// for a flush that lets go of several segments at once. Where they are not, a spare spares nothing
+/// but the space that it takes.
 const MAX_SPARES: usize = 2;
 /// Zeros are written in pieces of this size, at multiples of it.
 const ZEROS_PIECE_BYTES: usize = 4 << 10;
 static ZEROS: [u8; ZEROS_PIECE_BYTES] = [0; ZEROS_PIECE_BYTES];
-/// Zeros a segment starts with that is needed at once; the writer goes on from there.
+/// Zeros that a segment starts with that gets any; the writer goes on from there.
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
 /// How far the first segment that is prepared is written with zeros.
 const PREPARED_BYTES: u64 = 4 << 20;
@@ -179,9 +180,22 @@ pub(super) struct OpenSegment {
 pub(crate) struct SegmentPlan {
     /// At most this long, but for a single record that is longer.
     pub(crate) bytes: u64,
-    /// Whether a background job writes zeros to the next one, and syncs them: where commits are
-    /// synced, that is time that they do not wait; where they are not, it is writing for nothing.
+    /// Whether zeros are written before records, by a background job in the next one, and files are
+    /// used again: where commits are synced, that is time that they do not wait; where they are not,
+    /// it is writing, and space, for nothing.
     pub(crate) zeros_ahead: bool,
+}
+
+impl SegmentPlan {
+    fn max_spares(self) -> usize {
+        if self.zeros_ahead { MAX_SPARES } else { 0 }
+    }
+
+    /// Zeros that a new file begins with.
+    fn first_zeros(self) -> usize {
+        let most = if self.zeros_ahead { self.bytes } else { 0 };
+        most.clamp(TERMINATOR.len() as u64, FIRST_ZEROS_BYTES as u64) as usize
+    }
 }
 
 /// The segment files of a log. Shared by the writer, which takes the next one when one is full,
@@ -249,7 +263,7 @@ impl Segments {
         for name in disk.list(dir).map_err(|e| Error::io("list", dir, e))? {
             let path = dir.join(&name);
             let spare = SegmentId::from_name_with(&name, SPARE_EXTENSION).is_some();
-            if spare && spares.len() < MAX_SPARES {
+            if spare && spares.len() < plan.max_spares() {
                 spares.push(path);
             } else if spare || SegmentId::from_name_with(&name, NEW_EXTENSION).is_some() {
                 disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
@@ -383,7 +397,7 @@ impl Segments {
     fn let_go(&self, id: SegmentId) -> Result<()> {
         let path = id.path(&self.dir);
         let mut files = self.files.lock();
-        if files.spares.len() >= MAX_SPARES {
+        if files.spares.len() >= self.plan.max_spares() {
             drop(files);
             return self.disk.remove(&path).map_err(|e| Error::io("remove", &path, e));
         }
@@ -405,8 +419,7 @@ impl Segments {
             }
             None => {
                 let file = self.disk.create(&new).map_err(|e| Error::io("create", &new, e))?;
-                let most = usize::try_from(self.plan.bytes).unwrap_or(FIRST_ZEROS_BYTES);
-                let zeros = most.min(FIRST_ZEROS_BYTES).max(TERMINATOR.len());
+                let zeros = self.plan.first_zeros();
                 self.write_start(&*file, &header, zeros, &new)?;
                 (file, (HEADER_BYTES + zeros) as u64)
             }

@@ -9,10 +9,11 @@
 //! it syncs their own segment. So a record that says that anything is durable proves that all
 //! segments before its own are.
 //!
-//! Zeros are written ahead of the end and segments are recycled, because a sync then commits data
-//! only. A background job does it for the next segment as a whole, so commits wait for zeros only
-//! in the first segment of a new log, where they come a chunk at a time. Measured for one 4 KiB
-//! write and its sync (ext4 on a loop device that nothing else used, means of 400):
+//! Where commits are synced, zeros are written ahead of the end and segments are recycled, because a
+//! sync then commits data only. A background job does it for the next segment as a whole, so commits
+//! wait for zeros only in the first segment of a new log, where they come a chunk at a time. Where they
+//! are not, segments grow, and go once they are flushed. Measured for one 4 KiB write and its sync
+//! (ext4 on a loop device that nothing else used, means of 400):
 //!
 //! | the file | writes to the device | KiB written | flushes |
 //! | --- | --- | --- | --- |
@@ -57,6 +58,8 @@ const MAX_ZEROS_BYTES: usize = 4 << 20;
 /// So many bytes that nobody asked to sync are synced nevertheless, in the background: else all of a
 /// segment is at once when it ends, and who then asks for a sync waits for that.
 const WRITEBACK_BYTES: u64 = 4 << 20;
+/// A segment that is not this part full is not worth another file, which takes a few syncs to make.
+const RELEASED_FROM_PART: u64 = 32;
 /// So many segments may have ended and not be synced yet. With more, the device does not keep up, and
 /// commits wait for it: what a crash may take, and what the next opening writes again, has a limit.
 const MAX_UNSYNCED_SEGMENTS: usize = 3;
@@ -210,6 +213,13 @@ impl Writer {
         }
         let outcome = self.rotate();
         self.remember_failure(outcome)
+    }
+
+    /// Whether to [end the segment](Self::end_segment) at `last` gives back space: its file is removed
+    /// once what is in it was flushed, where files are not used again.
+    pub(crate) fn gives_space_back(&self, last: Version) -> bool {
+        let plan = self.segments.plan();
+        !plan.zeros_ahead && self.last <= last && self.end >= plan.bytes / RELEASED_FROM_PART
     }
 
     /// A sync that a background job should [settle](Writeback::settle) now, because a segment ended or
@@ -380,20 +390,18 @@ impl Writer {
     }
 
     /// Writes the gathered group, with a terminator behind it where an earlier life of the file
-    /// might begin, and zeros ahead if the file has to grow.
+    /// might begin, and zeros ahead if the file has to grow and that is not for nothing.
     fn write_group(&mut self) -> Result<()> {
         let len = self.group.len();
         self.group.extend_from_slice(&TERMINATOR);
         let end_written = self.end + self.group.len() as u64;
         let written = self.active.file.write_at(&self.group, self.end);
         written.map_err(|e| Error::io("write to", &self.active.path, e))?;
-        if end_written > self.active.prewritten && self.is_mostly_large() {
+        if end_written > self.active.prewritten {
             self.active.prewritten = end_written;
-        } else if end_written > self.active.prewritten {
-            let ahead = end_written + self.next_zeros(end_written) as u64;
-            let zeros = segment::write_zeros(&*self.active.file, end_written, ahead);
-            zeros.map_err(|e| Error::io("write to", &self.active.path, e))?;
-            self.active.prewritten = ahead;
+            if self.segments.plan().zeros_ahead && !self.is_mostly_large() {
+                self.write_zeros()?;
+            }
         }
         self.end += len as u64;
         self.group.clear();
@@ -404,6 +412,16 @@ impl Writer {
     /// Whether most of the segment is large records.
     fn is_mostly_large(&self) -> bool {
         2 * self.large_bytes > self.end + self.group.len() as u64
+    }
+
+    /// Writes zeros ahead of what is written.
+    fn write_zeros(&mut self) -> Result<()> {
+        let from = self.active.prewritten;
+        let ahead = from + self.next_zeros(from) as u64;
+        let zeros = segment::write_zeros(&*self.active.file, from, ahead);
+        zeros.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        self.active.prewritten = ahead;
+        Ok(())
     }
 
     /// How many zeros to write ahead of that offset; not beyond the segment's end.
