@@ -54,9 +54,8 @@ impl Pipeline {
         let gives_space_back = log.writer.gives_space_back(last);
         drop(log);
         self.hand_over();
-        if gives_space_back {
-            let ended = self.end_segment(last);
-            let _ = ended.inspect_err(|error| self.poison(error));
+        if gives_space_back && let Err(error) = self.end_segment(last) {
+            self.poison(&error);
         }
     }
 

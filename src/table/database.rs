@@ -226,8 +226,10 @@ impl Database {
         self.inner.pipeline.sync()
     }
 
-    /// Writes what is in memory to table files, so that opening again replays no log. Unless commits
-    /// are synced, the log gives its space back then ([`Durability`](crate::Durability)).
+    /// Writes what is in memory to table files, so that opening again replays no log. Under
+    /// [`Durability::Os`](crate::Durability::Os) and [`Interval`](crate::Durability::Interval) the log
+    /// then gives its space back; under `Sync` it keeps files that are written already, which makes
+    /// syncs faster.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Io`]: nothing is
