@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::Reader;
+use super::ahead::{Ahead, Next};
 use super::block::{Block, RawEntry, Shape};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::Place;
@@ -16,7 +17,6 @@ use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
 use crate::key::common_prefix;
-use crate::prefetch::prefetch;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -43,6 +43,7 @@ struct OpenBlock<'a> {
     handle: BlockHandle,
     held: Held<'a>,
     shape: Shape,
+    ahead: Ahead<'a>,
 }
 
 /// The entry that the cursor is on.
@@ -183,20 +184,28 @@ impl<'a> SstCursor<'a> {
         self.block = None;
         let Some(place) = place else { return Ok(false) };
         let handle = place.handle()?;
-        let held = self.reader.source().load_next(&handle, self.caching, &mut self.way)?;
+        self.open_at(Next { place, handle, held: None }, false)
+    }
+
+    fn open_at(&mut self, next: Next<'a>, is_near: bool) -> Result<bool> {
+        let Next { place, handle, held } = next;
+        let held = match held {
+            Some(held) => held,
+            None => self.reader.source().load_next(&handle, self.caching, &mut self.way)?,
+        };
         let shape = Block::parse(held.payload())
             .map_err(|damage| self.reader.damage(damage, &handle))?
             .shape();
-        self.block = Some(OpenBlock { place, handle, held, shape });
+        self.block = Some(OpenBlock { place, handle, held, shape, ahead: Ahead::new(is_near) });
         Ok(true)
     }
 
     fn open_next(&mut self) -> Result<bool> {
-        let next = match self.block.take() {
-            Some(open) => open.place.next()?,
-            None => None,
-        };
-        self.open(next)
+        let Some(open) = self.block.take() else { return Ok(false) };
+        match open.ahead.next() {
+            Some(next) => self.open_at(next, true),
+            None => self.open(open.place.next()?),
+        }
     }
 
     fn open_previous(&mut self) -> Result<bool> {
@@ -433,20 +442,17 @@ impl Cursor for SstCursor<'_> {
     fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
         self.run.clear();
         while self.current.valid {
-            let Some(open) = &self.block else { break };
-            let (payload, current) = (open.held.payload(), &mut self.current);
-            let block = Block::walk(payload, open.shape);
+            let Some(OpenBlock { place, held, shape, ahead, .. }) = &mut self.block else { break };
+            let (payload, current) = (held.payload(), &mut self.current);
+            let block = Block::walk(payload, *shape);
+            ahead.begin(current.next);
             loop {
-                // The processor does not expect this read where values between are not looked at.
-                if let Some(next) = payload.get(current.next) {
-                    prefetch(next);
-                }
+                ahead.go(payload, current.next, place, self.caching);
                 if !walker.meet(current.entry(payload), current.kept) {
                     return Ok(());
                 }
                 current.kept = usize::MAX;
-                if current.next >= open.shape.end
-                    || current.advance(&block, current.next) != Some(false)
+                if current.next >= shape.end || current.advance(&block, current.next) != Some(false)
                 {
                     break;
                 }

@@ -14,6 +14,7 @@
 //!
 //! This room calls cache, key, entry, error, options, prefetch, varint, version and env.
 
+mod ahead;
 pub(crate) mod bench;
 mod bits;
 mod block;

@@ -317,6 +317,19 @@ impl<'a> Place<'a> {
         self.reader.partition(self.partition + 1, self.caching)
     }
 
+    /// The place of the next data block, if the same partition has it.
+    pub(super) fn next_at_hand(&self) -> Option<(Self, BlockHandle)> {
+        let position = self.position + 1;
+        let index = IndexPartition::parse(self.held.payload()).ok()?;
+        let handle = (position < self.len).then(|| index.handle(position))?.ok()?;
+        Some((Self { position, ..self.clone() }, handle))
+    }
+
+    /// The blocks of the file.
+    pub(super) fn source(&self) -> &'a Source {
+        &self.reader.source
+    }
+
     /// The place of the data block before.
     pub(super) fn previous(mut self) -> Result<Option<Self>> {
         if let Some(position) = self.position.checked_sub(1) {

@@ -144,6 +144,28 @@ impl Source {
         }
     }
 
+    /// Brings near the first bytes of a block, which come next, and its end, if they are in memory.
+    /// Gives the block if it is the cache's.
+    pub(super) fn approach(
+        &self,
+        handle: &BlockHandle,
+        caching: Caching,
+        bytes: usize,
+    ) -> Option<Held<'_>> {
+        match &self.access {
+            Access::Mapped(Mapped { map, .. }) if !handle.compressed => {
+                prefetch_ends(stored(map, handle, true)?, bytes);
+                None
+            }
+            _ if caching == Caching::Distrust => None,
+            _ => {
+                let block = self.cache.block(self.id, handle.offset)?;
+                prefetch_ends(&block, bytes);
+                Some(Held::Shared(block))
+            }
+        }
+    }
+
     /// Length of the file.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -313,6 +335,13 @@ impl Source {
         let found = format!("the end of the file at {}", self.len);
         Damage::new(0, "a whole block", found).in_file(&self.path, offset)
     }
+}
+
+/// Brings near so many bytes at the front of a block, and what its reader looks at first, at its end.
+fn prefetch_ends(block: &[u8], bytes: usize) {
+    let front = (0..bytes.min(block.len())).step_by(LINE_BYTES);
+    let end = [block.len().saturating_sub(LINE_BYTES), block.len().saturating_sub(1)];
+    front.chain(end).for_each(|at| prefetch(block.as_ptr().wrapping_add(at)));
 }
 
 /// The bytes of a stored block, with its trailer.
