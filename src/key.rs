@@ -212,22 +212,30 @@ pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
 /// keys are short and a search of any length costs more to set up.
 #[inline]
 fn has_byte_up_to(most: u8, bytes: &[u8]) -> bool {
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let beyond = u64::from_ne_bytes([most + 1; 8]);
-    // The lowest byte that is less, and has no high bit to begin with, has one after it borrowed.
-    let found = |word: &[u8; 8]| {
-        let word = u64::from_le_bytes(*word);
-        word.wrapping_sub(beyond) & !word & HIGH
-    };
     // The last eight bytes may have been looked at in part.
     let Some(last) = bytes.last_chunk() else { return bytes.iter().any(|byte| *byte <= most) };
-    bytes.as_chunks().0.iter().fold(found(last), |all, word| all | found(word)) != 0
+    let words = bytes.as_chunks().0.iter();
+    words.fold(bytes_up_to(most, last), |all, word| all | bytes_up_to(most, word)) != 0
 }
 
-/// A component without its escapes; `scratch` is where it is put if it has any.
+/// Not 0 if one of eight bytes is at most `most`, which is less than 0x80.
 #[inline]
-pub(crate) fn unescaped<'a>(escaped: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if !has_byte_up_to(ESCAPE, escaped) {
+fn bytes_up_to(most: u8, word: &[u8; 8]) -> u64 {
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let word = u64::from_le_bytes(*word);
+    // The lowest byte that is less, and has no high bit to begin with, has one after it borrowed.
+    word.wrapping_sub(u64::from_ne_bytes([most + 1; 8])) & !word & HIGH
+}
+
+/// A component without its escapes; `scratch` is where it is put if it has any. The first `plain`
+/// bytes are known to have none.
+#[inline]
+pub(crate) fn unescaped<'a>(escaped: &'a [u8], plain: usize, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    let has_escape = match escaped.last_chunk() {
+        Some(last) if escaped.len() <= plain.saturating_add(8) => bytes_up_to(ESCAPE, last) != 0,
+        _ => has_byte_up_to(ESCAPE, escaped),
+    };
+    if !has_escape {
         return escaped;
     }
     scratch.clear();
@@ -238,18 +246,22 @@ pub(crate) fn unescaped<'a>(escaped: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a 
 /// How many bytes two keys have in common at their front, eight at a time.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let (words_a, _) = a.as_chunks::<8>();
-    let (words_b, _) = b.as_chunks::<8>();
-    for (i, (x, y)) in words_a.iter().zip(words_b).enumerate() {
-        let difference = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if difference != 0 {
-            return 8 * i + difference.trailing_zeros() as usize / 8;
+    let difference = |x: &[u8; 8], y: &[u8; 8]| {
+        (u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y)).trailing_zeros()
+    };
+    let len = a.len().min(b.len());
+    let (a, b) = (a.get(..len).unwrap_or_default(), b.get(..len).unwrap_or_default());
+    let words = a.as_chunks().0.iter().zip(b.as_chunks().0);
+    for (i, (x, y)) in words.enumerate() {
+        if x != y {
+            return 8 * i + difference(x, y) as usize / 8;
         }
     }
-    let start = 8 * words_a.len().min(words_b.len());
-    let rest_a = a.get(start..).unwrap_or_default();
-    let rest_b = b.get(start..).unwrap_or_default();
-    start + rest_a.iter().zip(rest_b).take_while(|(x, y)| x == y).count()
+    match (a.last_chunk(), b.last_chunk()) {
+        // Eight bytes again, some of which were found equal.
+        (Some(x), Some(y)) => len - 8 + difference(x, y) as usize / 8,
+        _ => a.iter().zip(b).take_while(|(x, y)| x == y).count(),
+    }
 }
 
 /// The first eight bytes as a number that orders like them; zeros stand for what is missing.
@@ -360,6 +372,20 @@ mod tests {
         ) {
             let found = bytes.iter().any(|byte| *byte <= most);
             prop_assert_eq!(has_byte_up_to(most, &bytes), found);
+        }
+
+        /// What is known to have no escapes need not be looked at.
+        #[test]
+        fn a_component_comes_back_whatever_is_known_of_its_front(
+            component in proptest::collection::vec(prop_oneof![1 => 0u8..3, 8 => Just(b'a')], 0..24),
+            known in any::<prop::sample::Index>(),
+        ) {
+            let mut escaped = Vec::new();
+            push_escaped(&mut escaped, &component);
+            let plain = escaped.iter().take_while(|byte| **byte != ESCAPE).count();
+            let known = known.index(plain + 1);
+            let mut scratch = Vec::new();
+            prop_assert_eq!(super::unescaped(&escaped, known, &mut scratch), component);
         }
 
         #[test]

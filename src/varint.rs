@@ -31,12 +31,13 @@ pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     match *bytes {
         [a, ..] if a < 0x80 => Some((u64::from(a), 1)),
         [a, b, ..] if b < 0x80 => Some((u64::from(a & 0x7F) | u64::from(b) << 7, 2)),
-        _ => read_long_varint(bytes),
+        _ => read_wide_varint(bytes),
     }
 }
 
+/// The same, without a branch for how many bytes it has if more follow.
 #[inline]
-fn read_long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn read_wide_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let Some(eight) = bytes.first_chunk() else { return read_any_varint(bytes) };
     let word = u64::from_le_bytes(*eight);
     let ends = !word & 0x8080_8080_8080_8080;

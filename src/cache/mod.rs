@@ -137,6 +137,12 @@ impl BlockCache {
         self.items.get(&Slot { file, offset })
     }
 
+    /// The same before it is needed: if it is not there, that is no miss yet.
+    pub(crate) fn block_ahead(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
+        let is_there = self.items.contains_key(&Slot { file, offset });
+        is_there.then(|| self.block(file, offset)).flatten()
+    }
+
     pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
         self.inserted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.items.insert(Slot { file, offset }, bytes);

@@ -69,6 +69,8 @@ pub(super) struct PageBuilder<'p> {
     limits: ScanLimits,
     hooks: ScanHooks<'p>,
     partition: Partition,
+    /// Whether the RowKey offered last has no escapes.
+    is_plain: bool,
     /// A RowKey without its escapes, for the few that have any.
     row_key: Vec<u8>,
 }
@@ -102,6 +104,7 @@ impl<'p> PageBuilder<'p> {
             limits,
             hooks,
             partition: Partition::default(),
+            is_plain: false,
             row_key: Vec::new(),
         }
     }
@@ -145,8 +148,11 @@ impl<'p> PageBuilder<'p> {
             }
             self.enter_partition(key);
         }
-        let row_key = inner(key, self.partition.prefix.len());
-        let row_key = key::unescaped(row_key, &mut self.row_key);
+        let prefix = self.partition.prefix.len();
+        let escaped = inner(key, prefix);
+        let plain = if self.is_plain { common.saturating_sub(prefix) } else { 0 };
+        let row_key = key::unescaped(escaped, plain, &mut self.row_key);
+        self.is_plain = row_key.len() == escaped.len();
         let row = RowRef { partition_key: &self.partition.key, row_key, version, value };
         if let Some(wants) = &mut self.hooks.predicate
             && !wants(row).map_err(|error| *error)?

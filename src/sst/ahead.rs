@@ -5,11 +5,14 @@
 
 use super::index::BlockHandle;
 use super::reader::Place;
-use super::source::{Caching, Held};
+use super::source::Held;
 use crate::prefetch::{LINE_BYTES, prefetch};
 
 /// How far before it is read memory is asked for.
 pub(super) const AHEAD_BYTES: usize = 1 << 10;
+
+/// What most rows take, and some more.
+const USUAL_LINES: usize = 4;
 
 /// How far a walk over a block has looked.
 #[derive(Debug, Default)]
@@ -19,51 +22,53 @@ pub(super) struct Ahead<'a> {
     next: Option<Next<'a>>,
 }
 
-/// The data block to go on with.
-#[derive(Debug)]
-pub(super) struct Next<'a> {
-    pub(super) place: Place<'a>,
-    pub(super) handle: BlockHandle,
-    /// The block, if it was found in the cache.
-    pub(super) held: Option<Held<'a>>,
-}
+/// The data block after this one, and its contents if they were found in the cache.
+type Next<'a> = (BlockHandle, Option<Held<'a>>);
 
 impl<'a> Ahead<'a> {
-    /// For a block whose first bytes were asked for, or not.
-    pub(super) fn new(is_near: bool) -> Self {
-        Self { near: if is_near { AHEAD_BYTES } else { 0 }, next: None }
+    /// For a block whose first bytes were asked for before.
+    pub(super) fn of_near_block() -> Self {
+        Self { near: AHEAD_BYTES, next: None }
     }
 
-    /// Begins to walk at an offset.
+    /// Asks for what a walk from an offset begins with.
     #[inline]
-    pub(super) fn begin(&mut self, at: usize) {
+    pub(super) fn begin(&mut self, payload: &[u8], at: usize) {
         self.near = self.near.max(at);
-    }
-
-    /// Asks for what is ahead of an offset in the block at `place`.
-    #[inline(always)]
-    pub(super) fn go(&mut self, payload: &[u8], at: usize, place: &Place<'a>, caching: Caching) {
-        while self.near < at + AHEAD_BYTES {
-            if self.near >= payload.len() {
-                self.look_beyond(place, caching);
-                return;
-            }
+        while self.near < payload.len().min(at + AHEAD_BYTES) {
             prefetch(payload.as_ptr().wrapping_add(self.near));
             self.near += LINE_BYTES;
         }
     }
 
+    /// Asks for what is ahead of an offset in the block at `place`.
+    #[inline(always)]
+    pub(super) fn go(&mut self, payload: &[u8], at: usize, place: &Place<'a>) {
+        let from = at + AHEAD_BYTES;
+        if from < payload.len() {
+            // As many for every row: no processor foresees where a loop over the lines of each ends. The
+            // rest of a long one it brings near by itself.
+            for number in 0..USUAL_LINES {
+                prefetch(payload.as_ptr().wrapping_add(from + number * LINE_BYTES));
+            }
+            self.near = from + USUAL_LINES * LINE_BYTES;
+        } else if self.near != usize::MAX {
+            self.look_beyond(place);
+        }
+    }
+
     #[inline(never)]
-    fn look_beyond(&mut self, place: &Place<'a>, caching: Caching) {
+    fn look_beyond(&mut self, place: &Place<'a>) {
         self.near = usize::MAX;
-        self.next = place.next_at_hand().map(|(place, handle)| {
-            let held = place.source().approach(&handle, caching, AHEAD_BYTES);
-            Next { place, handle, held }
+        self.next = place.next_at_hand().map(|handle| {
+            let held = place.source().approach(&handle, AHEAD_BYTES);
+            (handle, held)
         });
     }
 
-    /// The next block, if the walk came near it.
-    pub(super) fn next(self) -> Option<Next<'a>> {
-        self.next
+    /// The next block, if the walk came near it: it is at the next position of the same partition.
+    #[inline]
+    pub(super) fn take_next(&mut self) -> Option<Next<'a>> {
+        self.next.take()
     }
 }

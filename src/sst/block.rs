@@ -27,7 +27,7 @@ use std::ops::Range;
 use crate::entry::{Found, Kind};
 use crate::error::Damage;
 use crate::key::{common_prefix, first_eight};
-use crate::varint::read_varint;
+use crate::varint::{read_varint, read_wide_varint};
 use crate::version::Version;
 
 /// Bytes after the common prefix.
@@ -86,9 +86,10 @@ impl RawEntry<'_> {
     /// Whether the key is `key`, if the shared bytes are.
     #[inline]
     pub(super) fn has_key(&self, key: &[u8]) -> bool {
-        // One byte settles it for neighbours, which differ right after what they share.
+        // One byte settles it for neighbours, mostly the last, before what ends every key.
+        let byte = |bytes: &[u8]| bytes.len().checked_sub(2).and_then(|at| bytes.get(at)).copied();
         let rest = key.get(self.shared..);
-        rest.is_some_and(|rest| rest.first() == self.suffix.first() && rest == self.suffix)
+        rest.is_some_and(|rest| byte(rest) == byte(self.suffix) && rest == self.suffix)
     }
 }
 
@@ -159,6 +160,8 @@ pub(super) struct Block<'a> {
 pub(super) struct Shape {
     /// Offset after the last entry.
     pub(super) end: usize,
+    /// How many bytes all keys begin with.
+    pub(super) common: usize,
     base: u64,
 }
 
@@ -185,7 +188,7 @@ impl<'a> Block<'a> {
     /// What [`walk`](Self::walk) needs to know.
     #[inline]
     pub(super) fn shape(&self) -> Shape {
-        Shape { end: self.entries.len(), base: self.base }
+        Shape { end: self.entries.len(), common: self.common.len(), base: self.base }
     }
 
     /// The block of this shape, for reading entries only: it has no restarts.
@@ -252,7 +255,8 @@ impl<'a> Block<'a> {
     // Always: it is a handful of instructions at the end of every search and step.
     #[inline(always)]
     pub(super) fn body_parts(&self, entry: &RawEntry<'a>) -> Option<(Version, &'a [u8])> {
-        let (delta, len) = read_varint(entry.body)?;
+        // Tombstones have few bytes of their own.
+        let (delta, len) = read_wide_varint(entry.onward.get(entry.suffix.len()..)?)?;
         let version = Version::from_ticks(self.base.wrapping_add(unzigzag(delta)));
         Some((version, entry.body.get(len..)?))
     }
@@ -260,7 +264,17 @@ impl<'a> Block<'a> {
     /// The first entry at or after (`key`, `at`), if there is one: its key begins with the first
     /// `shared` bytes of `key`, which makes its key known without any entry before it.
     pub(super) fn find(&self, key: &[u8], at: Version) -> Result<Option<RawEntry<'a>>, Damage> {
-        Ok(self.search_from(self.walk_start(key, at)?, key, at)?.map(|hit| hit.entry))
+        self.find_from(self.walk_start(key, at)?, key, at)
+    }
+
+    /// The same from the restart that [`walk_start`](Self::walk_start) gives.
+    pub(super) fn find_from(
+        &self,
+        restart: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<RawEntry<'a>>, Damage> {
+        Ok(self.search_from(restart, key, at)?.map(|hit| hit.entry))
     }
 
     /// The newest entry of `key` at or before `at`, looked for from the restart with this number,

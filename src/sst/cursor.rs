@@ -7,16 +7,15 @@
 use std::ops::Range;
 
 use super::Reader;
-use super::ahead::{Ahead, Next};
+use super::ahead::Ahead;
 use super::block::{Block, RawEntry, Shape};
 use super::index::{BlockHandle, NEWEST};
-use super::reader::Place;
+use super::reader::{BLOCK_END_BYTES, Place};
 use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
 use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
-use crate::key::common_prefix;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -61,6 +60,13 @@ struct Current {
     kept: usize,
 }
 
+/// Where a step within a block came to.
+struct Advanced<'b> {
+    /// It is the same key.
+    is_same: bool,
+    value: &'b [u8],
+}
+
 impl Current {
     /// Goes on an entry whose key begins with the first `entry.shared` bytes of `self.key`.
     fn set(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
@@ -72,28 +78,30 @@ impl Current {
         self.set_body(block, entry)
     }
 
-    /// The same for the entry at `offset`, and whether it has the same key. `None`, and no change,
-    /// if [`set`](Self::set) has something to say against it.
+    /// The same for the entry at `offset`. `None`, and no change, if [`set`](Self::set) has something
+    /// to say against it.
     // Always: every row of every scan goes through it.
     #[inline(always)]
-    fn advance(&mut self, block: &Block<'_>, offset: usize) -> Option<bool> {
+    fn advance<'b>(
+        &mut self,
+        block: &Block<'b>,
+        offset: usize,
+        common: usize,
+    ) -> Option<Advanced<'b>> {
         let entry = block.entry_parts(offset)?;
         let (version, value) = block.body_parts(&entry)?;
-        let (before, mut kept) = (self.key.len(), entry.shared);
-        if kept == 0 {
-            // A restart shares nothing on paper.
-            kept = common_prefix(&self.key, entry.suffix);
-        } else if kept > before {
+        let before = self.key.len();
+        if entry.shared > before {
             return None;
         }
-        let is_same = match kept - entry.shared {
-            0 => entry.has_key(&self.key),
-            common => common == before && common == entry.suffix.len(),
-        };
+        // A restart shares nothing on paper.
+        let common = common.min(before).min(entry.suffix.len());
+        let kept = if entry.shared == 0 { common } else { entry.shared };
+        let is_same = entry.has_key(&self.key);
         self.kept = self.kept.min(kept);
         entry.put_key(&mut self.key, kept);
         self.set_parts(&entry, version, value);
-        Some(is_same)
+        Some(Advanced { is_same, value })
     }
 
     /// Goes on an entry whose key is `self.key`.
@@ -184,28 +192,39 @@ impl<'a> SstCursor<'a> {
         self.block = None;
         let Some(place) = place else { return Ok(false) };
         let handle = place.handle()?;
-        self.open_at(Next { place, handle, held: None }, false)
-    }
-
-    fn open_at(&mut self, next: Next<'a>, is_near: bool) -> Result<bool> {
-        let Next { place, handle, held } = next;
-        let held = match held {
-            Some(held) => held,
-            None => self.reader.source().load_next(&handle, self.caching, &mut self.way)?,
-        };
-        let shape = Block::parse(held.payload())
-            .map_err(|damage| self.reader.damage(damage, &handle))?
-            .shape();
-        self.block = Some(OpenBlock { place, handle, held, shape, ahead: Ahead::new(is_near) });
+        self.reader.source().prefetch_next_end(&handle, BLOCK_END_BYTES);
+        let (held, shape) = self.load(&handle, None)?;
+        self.block = Some(OpenBlock { place, handle, held, shape, ahead: Ahead::default() });
         Ok(true)
     }
 
+    /// A block to be opened, which may be at hand.
+    fn load(&mut self, handle: &BlockHandle, held: Option<Held<'a>>) -> Result<(Held<'a>, Shape)> {
+        let held = match held {
+            Some(held) => held,
+            None => self.reader.source().load_next(handle, self.caching, &mut self.way)?,
+        };
+        let shape = Block::parse(held.payload())
+            .map_err(|damage| self.reader.damage(damage, handle))?
+            .shape();
+        Ok((held, shape))
+    }
+
     fn open_next(&mut self) -> Result<bool> {
-        let Some(open) = self.block.take() else { return Ok(false) };
-        match open.ahead.next() {
-            Some(next) => self.open_at(next, true),
-            None => self.open(open.place.next()?),
-        }
+        let ahead = self.block.as_mut().and_then(|open| open.ahead.take_next());
+        let Some((handle, held)) = ahead else {
+            let next = match self.block.take() {
+                Some(open) => open.place.next()?,
+                None => None,
+            };
+            return self.open(next);
+        };
+        let (held, shape) = self.load(&handle, held)?;
+        let Some(open) = &mut self.block else { return Ok(false) };
+        open.place.go_on();
+        (open.handle, open.held, open.shape) = (handle, held, shape);
+        open.ahead = Ahead::of_near_block();
+        Ok(true)
     }
 
     fn open_previous(&mut self) -> Result<bool> {
@@ -218,10 +237,13 @@ impl<'a> SstCursor<'a> {
 
     /// Goes to the first entry of the open block at or after (`key`, `at`), if there is one.
     fn find_in_block(&mut self, key: &[u8], at: Version) -> Result<bool> {
-        let Some(open) = &self.block else { return Ok(false) };
+        let Some(open) = &mut self.block else { return Ok(false) };
         let current = &mut self.current;
-        let found = Block::parse(open.held.payload()).and_then(|block| {
-            let Some(entry) = block.find(key, at)? else { return Ok(false) };
+        let payload = open.held.payload();
+        let found = Block::parse(payload).and_then(|block| {
+            let restart = block.walk_start(key, at)?;
+            open.ahead.begin(payload, block.restart(restart));
+            let Some(entry) = block.find_from(restart, key, at)? else { return Ok(false) };
             current.key.clear();
             current.key.reserve(KEY_ROOM.max(key.len()));
             current.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
@@ -237,8 +259,10 @@ impl<'a> SstCursor<'a> {
     fn read_entry(&mut self, offset: usize) -> Result<bool> {
         let Some(open) = &self.block else { return Ok(false) };
         let block = Block::walk(open.held.payload(), open.shape);
-        match self.current.advance(&block, offset) {
-            Some(is_same) => Ok(is_same),
+        // The key before the first is of another block.
+        let common = if offset == 0 { 0 } else { open.shape.common };
+        match self.current.advance(&block, offset, common) {
+            Some(advanced) => Ok(advanced.is_same),
             None => self.read_damaged(offset),
         }
     }
@@ -445,16 +469,21 @@ impl Cursor for SstCursor<'_> {
             let Some(OpenBlock { place, held, shape, ahead, .. }) = &mut self.block else { break };
             let (payload, current) = (held.payload(), &mut self.current);
             let block = Block::walk(payload, *shape);
-            ahead.begin(current.next);
+            ahead.begin(payload, current.next);
+            let mut value = payload.get(current.value.clone()).unwrap_or_default();
             loop {
-                ahead.go(payload, current.next, place, self.caching);
-                if !walker.meet(current.entry(payload), current.kept) {
+                ahead.go(payload, current.next, place);
+                let (version, kind) = (current.version, current.kind);
+                if !walker.meet(Entry { key: &current.key, version, kind, value }, current.kept) {
                     return Ok(());
                 }
                 current.kept = usize::MAX;
-                if current.next >= shape.end || current.advance(&block, current.next) != Some(false)
-                {
+                if current.next >= shape.end {
                     break;
+                }
+                match current.advance(&block, current.next, shape.common) {
+                    Some(Advanced { is_same: false, value: next }) => value = next,
+                    _ => break,
                 }
             }
             // The end of the block, an older version, or damage.

@@ -24,7 +24,7 @@ use crate::version::Version;
 /// What a search reads of the end of an index partition of the usual size, and of a data block: the
 /// restarts.
 const INDEX_END_BYTES: usize = 1 << 10;
-const BLOCK_END_BYTES: usize = 256;
+pub(super) const BLOCK_END_BYTES: usize = 256;
 
 /// An open table file.
 #[derive(Debug)]
@@ -246,6 +246,7 @@ impl Reader {
         caching: Caching,
     ) -> Result<Option<Place<'_>>> {
         let Some(&handle) = self.directory.top.handle(partition) else { return Ok(None) };
+        self.source.prefetch_end(&handle, INDEX_END_BYTES);
         let held = self.source.load(&handle, caching)?;
         let len = IndexPartition::parse(held.payload())
             .map_err(|damage| self.damage(damage, &handle))?
@@ -317,12 +318,15 @@ impl<'a> Place<'a> {
         self.reader.partition(self.partition + 1, self.caching)
     }
 
-    /// The place of the next data block, if the same partition has it.
-    pub(super) fn next_at_hand(&self) -> Option<(Self, BlockHandle)> {
-        let position = self.position + 1;
-        let index = IndexPartition::parse(self.held.payload()).ok()?;
-        let handle = (position < self.len).then(|| index.handle(position))?.ok()?;
-        Some((Self { position, ..self.clone() }, handle))
+    /// The next data block, if the same partition has it.
+    pub(super) fn next_at_hand(&self) -> Option<BlockHandle> {
+        let position = (self.position + 1 < self.len).then_some(self.position + 1)?;
+        IndexPartition::parse(self.held.payload()).ok()?.handle(position).ok()
+    }
+
+    /// Goes on to the next data block, which is [at hand](Self::next_at_hand).
+    pub(super) fn go_on(&mut self) {
+        self.position += 1;
     }
 
     /// The blocks of the file.

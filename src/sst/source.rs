@@ -144,25 +144,34 @@ impl Source {
         }
     }
 
-    /// Brings near the first bytes of a block, which come next, and its end, if they are in memory.
-    /// Gives the block if it is the cache's.
-    pub(super) fn approach(
-        &self,
-        handle: &BlockHandle,
-        caching: Caching,
-        bytes: usize,
-    ) -> Option<Held<'_>> {
+    /// The same for one who goes from block to block.
+    pub(super) fn prefetch_next_end(&self, handle: &BlockHandle, bytes: usize) {
+        if let Some(block) = self.next_in_place(handle) {
+            prefetch_lines(block, block.len().saturating_sub(bytes)..block.len());
+        }
+    }
+
+    /// Brings near so many bytes at the front of the block that such a one comes to next, and its very
+    /// end, if it is in memory. Gives the block if it is the cache's.
+    pub(super) fn approach(&self, handle: &BlockHandle, bytes: usize) -> Option<Held<'_>> {
+        let ends = |block: &[u8]| {
+            prefetch_lines(block, 0..bytes.min(block.len()));
+            prefetch_lines(block, block.len().saturating_sub(LINE_BYTES)..block.len());
+        };
+        if let Some(block) = self.next_in_place(handle) {
+            ends(block);
+            return None;
+        }
+        let block = self.cache.block_ahead(self.id, handle.offset)?;
+        ends(&block);
+        Some(Held::Shared(block))
+    }
+
+    /// The stored bytes of a block that is read in place by one who goes from block to block.
+    fn next_in_place(&self, handle: &BlockHandle) -> Option<&[u8]> {
         match &self.access {
-            Access::Mapped(Mapped { map, .. }) if !handle.compressed => {
-                prefetch_ends(stored(map, handle, true)?, bytes);
-                None
-            }
-            _ if caching == Caching::Distrust => None,
-            _ => {
-                let block = self.cache.block(self.id, handle.offset)?;
-                prefetch_ends(&block, bytes);
-                Some(Held::Shared(block))
-            }
+            Access::Mapped(mapped) if !handle.compressed => stored(&mapped.map, handle, true),
+            _ => None,
         }
     }
 
@@ -337,11 +346,12 @@ impl Source {
     }
 }
 
-/// Brings near so many bytes at the front of a block, and what its reader looks at first, at its end.
-fn prefetch_ends(block: &[u8], bytes: usize) {
-    let front = (0..bytes.min(block.len())).step_by(LINE_BYTES);
-    let end = [block.len().saturating_sub(LINE_BYTES), block.len().saturating_sub(1)];
-    front.chain(end).for_each(|at| prefetch(block.as_ptr().wrapping_add(at)));
+/// Brings near the lines of a range of bytes, and the one of its last.
+fn prefetch_lines(bytes: &[u8], range: Range<usize>) {
+    let last = range.end.saturating_sub(1);
+    for at in range.step_by(LINE_BYTES).chain([last]) {
+        prefetch(bytes.as_ptr().wrapping_add(at));
+    }
 }
 
 /// The bytes of a stored block, with its trailer.

@@ -38,7 +38,19 @@ pub(super) enum Step {
 }
 
 /// PartitionKeys and RowKeys: few, so that steps collide, with all that is special about them.
-pub(super) const KEYS: &[&[u8]] = &[b"", b"a", b"a\x00", b"a\x01", b"ab", b"b", b"b\xFF", b"\xFF"];
+/// What is escaped is at the end of keys, and where two have it far before they part.
+pub(super) const KEYS: &[&[u8]] = &[
+    b"",
+    b"a",
+    b"a\x00",
+    b"a\x01",
+    b"ab",
+    b"b",
+    b"b\x01 and ten a",
+    b"b\x01 and ten b",
+    b"b\xFF",
+    b"\xFF",
+];
 
 pub(super) fn component() -> impl Strategy<Value = Vec<u8>> {
     select(KEYS).prop_map(<[u8]>::to_vec).boxed()

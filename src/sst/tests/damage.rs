@@ -49,6 +49,11 @@ fn all_right_or_damage(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> bool 
         );
     }
     check(scan(reader.cursor()).map(|found| assert_eq!(found, rows)).err());
+    let walked = |mut cursor: SstCursor<'_>| {
+        cursor.seek_to_first()?;
+        walk(&mut cursor, rows.len())
+    };
+    check(walked(reader.cursor()).map(|found| assert_eq!(found.len(), 27)).err());
     check(scan_back(&reader).map(|found| assert_eq!(found.len(), 27)).err());
     check(
         reader.estimate(&rows[3].key, &rows[9].key).map(|found| assert_eq!(found.entries, 6)).err(),
@@ -166,6 +171,8 @@ fn poke(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> Result<()> {
             let _ = cursor.seek(&row.key);
         }
     }
+    let _ = cursor.seek_to_first();
+    let _ = walk(&mut cursor, 200);
     let _ = cursor.seek_to_last();
     for row in rows.iter().cycle().take(200) {
         let _ = cursor.previous_key();
@@ -174,6 +181,32 @@ fn poke(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A walk knows the next block before it opens it, and says of damage there where it is.
+#[test]
+fn damage_that_a_walk_meets_has_the_offset_of_its_block() {
+    let rows = entities(60, 1, 40);
+    let whole = Fixture::write(&rows, options(None));
+    let bytes = whole.env.read_file(&whole.path).unwrap();
+    for (mode, block) in MODES.into_iter().zip([5, 6]) {
+        let handle = data_blocks(&whole.open(mode).unwrap())[block];
+        let range = handle.offset.0 as usize..handle.end() as usize;
+        let mut payload = Frame::parse(&bytes[range.clone()]).unwrap().payload.to_vec();
+        // An entry longer than its block.
+        payload[..4].fill(0x7F);
+        let (mut forged, mut changed) = (Vec::new(), bytes.clone());
+        Body::plain(&payload).seal(whole.meta.id, handle.offset, &mut forged);
+        changed[range.clone()].copy_from_slice(&forged);
+        whole.env.write_file(&whole.path, &changed);
+        let reader = whole.open(mode).unwrap();
+        let mut cursor = reader.cursor();
+        cursor.seek_to_first().unwrap();
+        match walk(&mut cursor, rows.len()) {
+            Err(Error::Corruption(found)) => assert!(range.contains(&(found.offset as usize))),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cache::{BlockCache, Extent, Hint};
-use crate::entry::{Cursor, Entry, Kind};
+use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::env::{Env, SimEnv};
 use crate::error::Result;
 use crate::options::ReadMode;
@@ -94,6 +94,33 @@ pub(super) fn scan(mut cursor: SstCursor<'_>) -> Result<Vec<Row>> {
         cursor.next()?;
     }
     Ok(rows)
+}
+
+/// Takes entries of a walk until it has as many as are wanted, and holds the cursor to what it says of
+/// them.
+struct Taken {
+    wanted: usize,
+    rows: Vec<Row>,
+}
+
+impl Walker for Taken {
+    fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
+        if self.rows.len() == self.wanted {
+            return false;
+        }
+        if let Some(before) = self.rows.last() {
+            assert!(kept <= key::common_prefix(&before.key, entry.key), "{before:?}, {entry:?}");
+        }
+        self.rows.push(Row::of(entry));
+        true
+    }
+}
+
+/// Newest entries of so many keys from the cursor's on.
+pub(super) fn walk(cursor: &mut SstCursor<'_>, wanted: usize) -> Result<Vec<Row>> {
+    let mut taken = Taken { wanted, rows: Vec::new() };
+    cursor.walk(&mut taken)?;
+    Ok(taken.rows)
 }
 
 /// Newest entries of all keys, from the last key to the first.
@@ -190,6 +217,30 @@ fn a_file_on_a_real_disk_reads_the_same_both_ways() {
         let stats = cache.stats();
         assert!(stats.bytes <= 64 << 10 && (stats.misses > 0) == (mode == ReadMode::Pread));
     }
+}
+
+/// What a walk looks for ahead counts as looked for once.
+#[test]
+fn a_walk_counts_every_block_once_as_missed_or_found() {
+    let mut rows = entities(600, 1, 0);
+    rows.iter_mut().for_each(|row| row.value = vec![3; 200]);
+    let options = WriterOptions { compression: Some(1), block_bytes: 2 << 10 };
+    let fixture = Fixture::write(&rows, options);
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let disk = fixture.env.disk();
+    let mode = ReadMode::Mmap;
+    let reader =
+        Reader::open(&*disk, &fixture.path, &fixture.meta, Arc::clone(&cache), mode).unwrap();
+    let counts = [(); 2].map(|()| {
+        let mut cursor = reader.cursor();
+        cursor.seek_to_first().unwrap();
+        assert_eq!(walk(&mut cursor, rows.len()).unwrap(), rows);
+        let stats = cache.stats();
+        (stats.misses, stats.hits)
+    });
+    let blocks = counts[0].0;
+    assert!(blocks > 30);
+    assert_eq!(counts, [(blocks, 0), (blocks, blocks)]);
 }
 
 /// Thousands of versions of one key, over many blocks and index partitions.

@@ -47,6 +47,8 @@ enum Step {
     PreviousKey,
     Seek,
     SeekBefore,
+    /// Over so many keys.
+    Walk(usize),
     First,
     Last,
 }
@@ -58,6 +60,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, prop::sample::Index, bool)>> {
         4 => Just(Step::PreviousKey),
         2 => Just(Step::Seek),
         1 => Just(Step::SeekBefore),
+        2 => (0usize..90).prop_map(Step::Walk),
         1 => Just(Step::First),
         1 => Just(Step::Last),
     ];
@@ -74,6 +77,10 @@ fn model_step(rows: &[Row], at: usize, step: Step, key: &[u8]) -> usize {
         Step::First => 0,
         Step::Last => before(rows.len()),
         _ if at == rows.len() => at,
+        Step::Walk(keys) => {
+            let walked = newest(&rows[at..]);
+            walked.get(keys).map_or(rows.len(), |next| first(&next.key).max(at))
+        }
         Step::Next => at + 1,
         Step::NextKey => rows.partition_point(|row| row.key <= rows[at].key),
         Step::PreviousKey => before(first(&rows[at].key)),
@@ -119,7 +126,13 @@ proptest! {
             if !exact {
                 key.push(1);
             }
+            if let Step::Walk(keys) = step {
+                let mut walked = newest(&rows[at..]);
+                walked.truncate(keys);
+                prop_assert_eq!(walk(&mut cursor, keys).unwrap(), walked);
+            }
             go(&mut cursor, |cursor| match step {
+                Step::Walk(_) => Ok(()),
                 Step::Next => cursor.next(),
                 Step::NextKey => cursor.next_key(),
                 Step::PreviousKey => cursor.previous_key(),
