@@ -78,8 +78,8 @@ impl Current {
         self.set_body(block, entry)
     }
 
-    /// The same for the entry at `offset`. `None`, and no change, if [`set`](Self::set) has something
-    /// to say against it.
+    /// The same for the entry at `offset`, after one of whose key it has the first `common` bytes.
+    /// `None`, and no change, if [`set`](Self::set) has something to say against it.
     // Always: every row of every scan goes through it.
     #[inline(always)]
     fn advance<'b>(
