@@ -81,7 +81,9 @@ fn every_reader_sees_one_version_of_the_tree() {
         drop(stop);
     });
     env.run_all();
-    assert!(tree.stats().compactions > 10, "{:?}", tree.stats());
+    // How many compactions there are depends on who gets a processor.
+    let stats = tree.stats();
+    assert!(stats.flushes > 10 && stats.compactions > 0, "{stats:?}");
     assert_eq!(tree.stats().last_background_error, None);
     assert_eq!(read_all(&tree.view(), v(COMMITS)).unwrap(), expected(v(COMMITS)));
     tree.compact_all().unwrap();
