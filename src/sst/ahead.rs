@@ -9,7 +9,7 @@ use super::source::Held;
 use crate::prefetch::{LINE_BYTES, prefetch};
 
 /// How far before it is read memory is asked for.
-pub(super) const AHEAD_BYTES: usize = 1 << 10;
+const AHEAD_BYTES: usize = 1 << 10;
 
 /// What most rows take, and some more.
 const USUAL_LINES: usize = 4;
