@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! word   = tag 27 bits | used 1 | index partition 14 | block in it 10 | restart in that 12
-//! extent = lines 4 bits | lines up to the block's last 12 | number of the first line in the file 48
+//! extent = lines 4 bits | lines up to the block's last 12 | cached 1 | number of the first line 47
 //! ```
 //!
 //! A key's hash chooses a bucket of four, which is one line of memory and so can be fetched before
@@ -44,31 +44,47 @@ pub(crate) struct Hint {
     pub(crate) restart: usize,
 }
 
-/// Which bytes of a file a lookup by a hint reads, about.
+/// Which bytes a lookup by a hint reads, about: of the file, or of the block where the cache has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent(u64);
 
+const CACHED: u64 = 1 << CACHED_SHIFT;
+const CACHED_SHIFT: u32 = 47;
 const LAST_SHIFT: u32 = 48;
 const LINES_SHIFT: u32 = 60;
 
 impl Extent {
     /// From one offset in the file to another, and those before the end of the block; as much of it
     /// as can be said.
-    pub(crate) fn new(start: u64, end: u64, block_end: u64) -> Self {
+    pub(crate) fn in_file(start: u64, end: u64, block_end: u64) -> Self {
+        Self::new(start, end, block_end).unwrap_or_default()
+    }
+
+    /// The same of a block in the cache, by offsets in the block.
+    pub(crate) fn in_block(start: usize, end: usize, block_end: usize) -> Self {
+        let extent = Self::new(start as u64, end as u64, block_end as u64);
+        extent.map_or_else(Self::default, |Self(word)| Self(word | CACHED))
+    }
+
+    fn new(start: u64, end: u64, block_end: u64) -> Option<Self> {
         let line = |offset: u64| offset / LINE_BYTES as u64;
         let first = line(start);
         let lines = (line(end.saturating_sub(1)).saturating_sub(first) + 1).min(15);
         let last = line(block_end.saturating_sub(1)).saturating_sub(first);
-        if first >> LAST_SHIFT != 0 || last >> (LINES_SHIFT - LAST_SHIFT) != 0 {
-            return Self::default();
-        }
-        Self(lines << LINES_SHIFT | last << LAST_SHIFT | first)
+        let fits = first >> CACHED_SHIFT == 0 && last >> (LINES_SHIFT - LAST_SHIFT) == 0;
+        fits.then_some(Self(lines << LINES_SHIFT | last << LAST_SHIFT | first))
     }
 
-    /// Offsets in the file: of the end of the block, then of the rest.
+    /// Whether it is one of a block in the cache.
+    #[inline]
+    pub(crate) fn is_cached(self) -> bool {
+        self.0 & CACHED != 0
+    }
+
+    /// Offsets: of the end of the block, then of the rest.
     #[inline]
     pub(crate) fn ranges(self) -> [Range<u64>; 2] {
-        let first = self.0 & ((1 << LAST_SHIFT) - 1);
+        let first = self.0 & (CACHED - 1);
         let last = first + (self.0 >> LAST_SHIFT & ((1 << (LINES_SHIFT - LAST_SHIFT)) - 1));
         let lines = self.0 >> LINES_SHIFT;
         let at = |line: u64| line * LINE_BYTES as u64;
@@ -204,7 +220,7 @@ mod tests {
     fn a_hint_is_that_of_the_file_and_the_hash_or_none() {
         let hints = Hints::new(1 << 12);
         let most = Hint { partition: PARTITIONS - 1, block: BLOCKS - 1, restart: RESTARTS - 1 };
-        let extent = Extent::new(1_000, 2_000, 9_000);
+        let extent = Extent::in_file(1_000, 2_000, 9_000);
         hints.note(FILE, 77, most, extent);
         assert_eq!(hints.recall(FILE, 77), Some((most, extent)));
         assert_eq!(hints.recall(FILE, 77 | 1 << TAG_SHIFT), None);
@@ -258,8 +274,9 @@ mod tests {
     #[test]
     fn an_extent_that_cannot_be_said_is_empty() {
         for (start, end, block_end) in [(u64::MAX - 9, u64::MAX, u64::MAX), (0, 1, 1 << 40)] {
-            let ranges = Extent::new(start, end, block_end).ranges();
-            assert!(ranges.iter().all(Range::is_empty), "{ranges:?}");
+            let extent = Extent::in_file(start, end, block_end);
+            assert!(extent.ranges().iter().all(Range::is_empty), "{extent:?}");
+            assert!(!extent.is_cached(), "{extent:?}");
         }
         assert!(NOWHERE.ranges().iter().all(Range::is_empty));
     }
@@ -270,7 +287,12 @@ mod tests {
             start in 0u64..1 << 40, walked in 1u64..2_000, rest in 0u64..100_000,
         ) {
             let (end, block_end) = (start + walked, start + walked + rest);
-            let [tail, front] = Extent::new(start, end, block_end).ranges();
+            let extent = Extent::in_file(start, end, block_end);
+            prop_assert!(!extent.is_cached());
+            let cached = Extent::in_block(start as usize, end as usize, block_end as usize);
+            prop_assert!(cached.is_cached());
+            prop_assert_eq!(cached.ranges(), extent.ranges());
+            let [tail, front] = extent.ranges();
             prop_assert!(tail.contains(&(block_end - 1)) && tail.end - tail.start <= 128);
             prop_assert!(front.contains(&start));
             prop_assert!(walked > 800 || front.contains(&(end - 1)));

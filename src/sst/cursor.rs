@@ -202,7 +202,12 @@ impl<'a> SstCursor<'a> {
     fn load(&mut self, handle: &BlockHandle, held: Option<Held<'a>>) -> Result<(Held<'a>, Shape)> {
         let held = match held {
             Some(held) => held,
-            None => self.reader.source().load_next(handle, self.caching, &mut self.way)?,
+            None => {
+                let source = self.reader.source();
+                let held = source.load_next(handle, self.caching, &mut self.way)?;
+                held.prefetch_shared_end(BLOCK_END_BYTES);
+                held
+            }
         };
         let shape = Block::parse(held.payload())
             .map_err(|damage| self.reader.damage(damage, handle))?

@@ -4,6 +4,7 @@
 //! lookup touches one filter, one index partition and one data block, and copies nothing; where the key
 //! was found before, it searches neither.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ use crate::version::Version;
 /// restarts.
 const INDEX_END_BYTES: usize = 1 << 10;
 pub(super) const BLOCK_END_BYTES: usize = 256;
+
+/// Most bytes of a block that are brought near for a lookup to walk over.
+const WALKED_BYTES: usize = 1 << 10;
 
 /// An open table file.
 #[derive(Debug)]
@@ -88,10 +92,10 @@ impl Reader {
         // other probes after it, since what it leads to needs none.
         let Some(rest) = filter.ask(hash) else { return Ok(None) };
         if let Some((hint, extent)) = self.source.hints().recall(self.source.id(), hash) {
-            for range in extent.ranges() {
-                self.source.prefetch(range);
+            if !extent.is_cached() {
+                extent.ranges().into_iter().for_each(|range| self.source.prefetch(range));
             }
-            if let Some(held) = self.hinted(hint)
+            if let Some(held) = self.hinted(hint, extent)
                 && let Ok(block) = Block::parse(held.payload())
                 && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
             {
@@ -119,14 +123,12 @@ impl Reader {
         };
         self.source.prefetch_end(&handle, BLOCK_END_BYTES);
         let held = self.source.load(&handle, Caching::Keep)?;
+        held.prefetch_shared_end(BLOCK_END_BYTES);
         let found = Block::parse(held.payload()).and_then(|block| {
             hint.restart = block.walk_start(lookup.key, at)?;
-            let extent = match &held {
-                Held::Mapped(_) => extent(&block, hint.restart, &handle),
-                Held::Shared(_) => Extent::default(),
-            };
-            let [_, walked] = extent.ranges();
-            self.source.prefetch(walked);
+            let walked = block.restart(hint.restart)..block.restart(hint.restart + 1);
+            let extent = extent(&held, &walked, &handle);
+            held.prefetch(walked.start..walked.end.min(walked.start + WALKED_BYTES));
             Ok(block.get_from(hint.restart, lookup.key, at)?.map(|found| (found, extent)))
         });
         match found {
@@ -142,11 +144,17 @@ impl Reader {
     /// The data block that a hint names, if there is one. An error is not the lookup's: the hint
     /// may be of another key.
     #[inline]
-    fn hinted(&self, hint: Hint) -> Option<Held<'_>> {
+    fn hinted(&self, hint: Hint, extent: Extent) -> Option<Held<'_>> {
         let partition = self.directory.top.handle(hint.partition)?;
         let held = self.source.load(partition, Caching::Keep).ok()?;
         let handle = IndexPartition::parse(held.payload()).ok()?.handle(hint.block).ok()?;
-        self.source.load(&handle, Caching::Keep).ok()
+        let held = self.source.load(&handle, Caching::Keep).ok()?;
+        if extent.is_cached() {
+            for range in extent.ranges() {
+                held.prefetch(range.start as usize..range.end as usize);
+            }
+        }
+        Some(held)
     }
 
     /// `false`: the file has no entry of the key with this hash.
@@ -278,10 +286,13 @@ impl Reader {
     }
 }
 
-/// What a lookup reads that walks from a restart of a block, which is read in place.
-fn extent(block: &Block<'_>, restart: usize, handle: &BlockHandle) -> Extent {
-    let at = |restart| handle.offset.0 + block.restart(restart) as u64;
-    Extent::new(at(restart), at(restart + 1), handle.end())
+/// What a lookup reads that walks over a part of a block.
+fn extent(held: &Held<'_>, walked: &Range<usize>, handle: &BlockHandle) -> Extent {
+    let at = |offset: usize| handle.offset.0 + offset as u64;
+    match held {
+        Held::Mapped(_) => Extent::in_file(at(walked.start), at(walked.end), handle.end()),
+        Held::Shared(_) => Extent::in_block(walked.start, walked.end, held.payload().len()),
+    }
 }
 
 /// Where a data block is in the index: a partition, and a position in it.

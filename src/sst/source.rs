@@ -40,6 +40,22 @@ pub(super) enum Held<'a> {
 }
 
 impl Held<'_> {
+    /// Brings near a part of the payload.
+    #[inline]
+    pub(super) fn prefetch(&self, range: Range<usize>) {
+        prefetch_lines(self.payload(), range);
+    }
+
+    /// The same of its last bytes, if it is the cache's: of what is read in place they are asked for
+    /// [before](Source::prefetch_end) it is loaded.
+    #[inline]
+    pub(super) fn prefetch_shared_end(&self, bytes: usize) {
+        if let Self::Shared(_) = self {
+            let end = self.payload().len();
+            self.prefetch(end.saturating_sub(bytes)..end);
+        }
+    }
+
     #[inline]
     pub(super) fn payload(&self) -> &[u8] {
         match self {

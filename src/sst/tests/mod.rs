@@ -303,7 +303,11 @@ fn no_answer_depends_on_a_hint() {
             let right = rows.iter().find(|row| row.key == *key && row.version <= at);
             assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "without a hint");
             for (n, hint) in places.clone().enumerate() {
-                let extent = Extent::new(n as u64 * 9_999, u64::MAX, n as u64 * 9_999 + 4_000);
+                let first = n * 9_999;
+                let extent = match n % 2 {
+                    0 => Extent::in_file(first as u64, u64::MAX, first as u64 + 4_000),
+                    _ => Extent::in_block(first, usize::MAX, first + 4_000),
+                };
                 reader.source().hints().note(reader.source().id(), key::hash(key), hint, extent);
                 assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "{hint:?}");
             }
