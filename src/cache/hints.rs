@@ -1,103 +1,113 @@
-//! [`Hints`]: where keys were found in table files, a word or two for each, which a lookup leaves
-//! for the next one of its key.
+//! [`Hints`]: where keys were found in table files, two words each, which a lookup leaves for the
+//! next one of its key.
 //!
-//! No invariant: a hint may be another key's. Who follows one finds the key after an entry that is
-//! before it, which shows that the place is right whoever named it, or else looks the key up. So
-//! words are read and written without any order, and one of a place may stand beside the extent of
-//! another, by which memory is only fetched ahead.
+//! Invariant: what a hint names as a block of a file is one, and was found right: whoever noted it had
+//! read it. Which key it is of is not certain, as the two words are written one after the other and
+//! other keys have the same tag. Who follows a hint finds the key after an entry that is before it,
+//! which shows that the place is right whoever named it, or else looks the key up.
 //!
 //! ```text
-//! word   = tag 27 bits | used 1 | index partition 14 | block in it 10 | restart in that 12
-//! extent = lines 4 bits | lines up to the block's last 12 | cached 1 | number of the first line 47
+//! word  = tag 36 bits | used 1 | cached 1 | lines walked 4 | first of these in the block 10 | restart 12
+//! place = number of the file 21 bits | offset of the block 27 | its stored bytes 16
 //! ```
 //!
 //! A key's hash chooses a bucket of four, which is one line of memory and so can be fetched before
 //! it is known which file is asked. A new hint takes the place of one that was never used, if there
 //! is any: most keys are asked for once.
+//!
+//! Files are numbered as they are opened. Where a file was closed its hints stay, so its number is
+//! given again only once all hints were forgotten, which is when all numbers have been given.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::FileId;
+use parking_lot::Mutex;
+
 use crate::prefetch::{LINE_BYTES, prefetch};
 
-const TAG_SHIFT: u32 = 37;
-const USED: u64 = 1 << 36;
-const PARTITION_SHIFT: u32 = 22;
-const BLOCK_SHIFT: u32 = 12;
-/// So many restarts, blocks and partitions there may be; beyond, nothing is noted.
-const RESTARTS: usize = 1 << BLOCK_SHIFT;
-const BLOCKS: usize = 1 << (PARTITION_SHIFT - BLOCK_SHIFT);
-const PARTITIONS: usize = 1 << (36 - PARTITION_SHIFT);
+const RESTART_BITS: u32 = 12;
+const FIRST_LINE_BITS: u32 = 10;
+const LINES_BITS: u32 = 4;
+const LINES_SHIFT: u32 = RESTART_BITS + FIRST_LINE_BITS;
+const CACHED: u64 = 1 << (LINES_SHIFT + LINES_BITS);
+const USED: u64 = CACHED << 1;
+const TAG_SHIFT: u32 = LINES_SHIFT + LINES_BITS + 2;
+
+/// No block is nearly as large, but for those of a single large entity.
+const LEN_BITS: u32 = 16;
+/// Files end at 64 MiB at most, or little after.
+const OFFSET_BITS: u32 = 27;
+const NUMBER_BITS: u32 = u64::BITS - OFFSET_BITS - LEN_BITS;
 
 /// Hints of a bucket.
 const WAYS: usize = 4;
 
-/// Where in a file a key may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where in a file a key may be. What does not fit is not noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// Number of the index partition.
-    pub(crate) partition: usize,
-    /// Position of the data block in it.
-    pub(crate) block: usize,
+    /// Offset of the data block in the file.
+    pub(crate) offset: u64,
+    /// Its stored bytes.
+    pub(crate) len: usize,
+    /// Whether it is read through the cache.
+    pub(crate) is_cached: bool,
     /// Number of the restart in the block after which the key is.
     pub(crate) restart: usize,
+    /// What a lookup walks over from there on, in the block: whole lines, and not more than a hint can
+    /// say.
+    pub(crate) walked: Range<usize>,
 }
 
-/// Which bytes a lookup by a hint reads, about: of the file, or of the block where the cache has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent(u64);
-
-const CACHED: u64 = 1 << CACHED_SHIFT;
-const CACHED_SHIFT: u32 = 47;
-const LAST_SHIFT: u32 = 48;
-const LINES_SHIFT: u32 = 60;
-
-impl Extent {
-    /// From one offset in the file to another, and those before the end of the block; as much of it
-    /// as can be said.
-    pub(crate) fn in_file(start: u64, end: u64, block_end: u64) -> Self {
-        Self::new(start, end, block_end).unwrap_or_default()
+impl Hint {
+    /// All but the tag.
+    fn to_words(&self, file: u64) -> Option<(u64, u64)> {
+        let fits = |number: u64, bits: u32| (number >> bits == 0).then_some(number);
+        let Range { start, end } = self.walked;
+        let first = start / LINE_BYTES;
+        let lines = end.saturating_sub(first * LINE_BYTES).div_ceil(LINE_BYTES);
+        let lines = lines.min((1 << LINES_BITS) - 1) as u64;
+        let word = lines << LINES_SHIFT
+            | fits(first as u64, FIRST_LINE_BITS)? << RESTART_BITS
+            | fits(self.restart as u64, RESTART_BITS)?;
+        let place = file << (OFFSET_BITS + LEN_BITS)
+            | fits(self.offset, OFFSET_BITS)? << LEN_BITS
+            | fits(self.len as u64, LEN_BITS)?;
+        Some((if self.is_cached { word | CACHED } else { word }, place))
     }
 
-    /// The same of a block in the cache, by offsets in the block.
-    pub(crate) fn in_block(start: usize, end: usize, block_end: usize) -> Self {
-        let extent = Self::new(start as u64, end as u64, block_end as u64);
-        extent.map_or_else(Self::default, |Self(word)| Self(word | CACHED))
-    }
-
-    fn new(start: u64, end: u64, block_end: u64) -> Option<Self> {
-        let line = |offset: u64| offset / LINE_BYTES as u64;
-        let first = line(start);
-        let lines = (line(end.saturating_sub(1)).saturating_sub(first) + 1).min(15);
-        let last = line(block_end.saturating_sub(1)).saturating_sub(first);
-        let fits = first >> CACHED_SHIFT == 0 && last >> (LINES_SHIFT - LAST_SHIFT) == 0;
-        fits.then_some(Self(lines << LINES_SHIFT | last << LAST_SHIFT | first))
-    }
-
-    /// Whether it is one of a block in the cache.
     #[inline]
-    pub(crate) fn is_cached(self) -> bool {
-        self.0 & CACHED != 0
+    fn of_words(word: u64, place: u64) -> Self {
+        let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
+        let start = low(word >> RESTART_BITS, FIRST_LINE_BITS) as usize * LINE_BYTES;
+        let lines = low(word >> LINES_SHIFT, LINES_BITS) as usize;
+        Self {
+            offset: low(place >> LEN_BITS, OFFSET_BITS),
+            len: low(place, LEN_BITS) as usize,
+            is_cached: word & CACHED != 0,
+            restart: low(word, RESTART_BITS) as usize,
+            walked: start..start + lines * LINE_BYTES,
+        }
     }
+}
 
-    /// Offsets: of the end of the block, then of the rest.
-    #[inline]
-    pub(crate) fn ranges(self) -> [Range<u64>; 2] {
-        let first = self.0 & (CACHED - 1);
-        let last = first + (self.0 >> LAST_SHIFT & ((1 << (LINES_SHIFT - LAST_SHIFT)) - 1));
-        let lines = self.0 >> LINES_SHIFT;
-        let at = |line: u64| line * LINE_BYTES as u64;
-        // What stands at the end of a block and is read is about two lines.
-        let end = last.saturating_sub(1)..if lines > 0 { last + 1 } else { 0 };
-        [end, first..first + lines].map(|lines| at(lines.start)..at(lines.end))
-    }
+/// By which hints name an open file.
+#[derive(Debug)]
+pub(crate) struct FileNumber(u64);
+
+/// Which numbers files have.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Those after this one no file had yet. None has 0: what is forgotten is nobody's.
+    last: u64,
+    free: Vec<u64>,
+    /// Of files that were closed: there may be hints with them.
+    closed: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     word: AtomicU64,
-    extent: AtomicU64,
+    place: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +119,8 @@ struct Bucket([Slot; WAYS]);
 pub(crate) struct Hints {
     /// As many as a power of two.
     buckets: Box<[Bucket]>,
+    numbers: Mutex<Numbers>,
+    last_number: u64,
 }
 
 impl Hints {
@@ -116,7 +128,39 @@ impl Hints {
     pub(super) fn new(bytes: usize) -> Self {
         let buckets = bytes / size_of::<Bucket>();
         let buckets = buckets.checked_ilog2().map_or(1, |log| 1 << log);
-        Self { buckets: (0..buckets).map(|_| Bucket::default()).collect() }
+        Self {
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            numbers: Mutex::default(),
+            last_number: (1 << NUMBER_BITS) - 1,
+        }
+    }
+
+    /// A number for a file that was opened, if there is one left.
+    pub(crate) fn open_file(&self) -> Option<FileNumber> {
+        let mut numbers = self.numbers.lock();
+        if numbers.free.is_empty() && numbers.last < self.last_number {
+            numbers.last += 1;
+            return Some(FileNumber(numbers.last));
+        }
+        if numbers.free.is_empty() {
+            // Nobody notes anything of files that were closed, and what was noted before is seen to be
+            // forgotten by whoever gets their numbers under this lock.
+            self.forget();
+            numbers.free = std::mem::take(&mut numbers.closed);
+        }
+        numbers.free.pop().map(FileNumber)
+    }
+
+    /// The file was closed: nobody reads it, or notes anything of it.
+    pub(crate) fn close_file(&self, file: &FileNumber) {
+        self.numbers.lock().closed.push(file.0);
+    }
+
+    fn forget(&self) {
+        for slot in self.buckets.iter().flat_map(|bucket| &bucket.0) {
+            slot.word.store(0, Ordering::Relaxed);
+            slot.place.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Brings near what [`recall`](Self::recall) reads, whichever file it is asked about.
@@ -129,40 +173,28 @@ impl Hints {
 
     /// Where the key with this hash may be in the file.
     #[inline]
-    pub(crate) fn recall(&self, file: FileId, key_hash: u64) -> Option<(Hint, Extent)> {
-        let tag = tag(file, key_hash);
-        for Slot { word: slot, extent } in &self.bucket(key_hash)?.0 {
-            let word = slot.load(Ordering::Relaxed);
-            if word >> TAG_SHIFT != tag {
-                continue;
-            }
+    pub(crate) fn recall(&self, file: &FileNumber, key_hash: u64) -> Option<Hint> {
+        for slot in &self.bucket(key_hash)?.0 {
+            let Some((word, place)) = slot.of(file.0, tag(key_hash)) else { continue };
             // Written only once: a line that is only read stays in the caches of all who read it.
             if word & USED == 0 {
-                slot.store(word | USED, Ordering::Relaxed);
+                slot.word.store(word | USED, Ordering::Relaxed);
             }
-            let field = |shift: u32, count: usize| (word >> shift) as usize & (count - 1);
-            let hint = Hint {
-                partition: field(PARTITION_SHIFT, PARTITIONS),
-                block: field(BLOCK_SHIFT, BLOCKS),
-                restart: field(0, RESTARTS),
-            };
-            return Some((hint, Extent(extent.load(Ordering::Relaxed))));
+            return Some(Hint::of_words(word, place));
         }
         None
     }
 
-    /// Notes where it is.
+    /// Notes where it is: in a block that was found right.
     #[inline]
-    pub(crate) fn note(&self, file: FileId, key_hash: u64, hint: Hint, extent: Extent) {
-        let Hint { partition, block, restart } = hint;
-        if partition >= PARTITIONS || block >= BLOCKS || restart >= RESTARTS {
-            return;
-        }
-        let tag = tag(file, key_hash);
-        if let Some(slot) = self.bucket(key_hash).and_then(|bucket| bucket.room_for(tag)) {
-            let place = partition << PARTITION_SHIFT | block << BLOCK_SHIFT | restart;
-            slot.word.store(tag << TAG_SHIFT | place as u64, Ordering::Relaxed);
-            slot.extent.store(extent.0, Ordering::Relaxed);
+    pub(crate) fn note(&self, file: &FileNumber, key_hash: u64, hint: &Hint) {
+        let tag = tag(key_hash);
+        if let Some((word, place)) = hint.to_words(file.0)
+            && let Some(slot) =
+                self.bucket(key_hash).and_then(|bucket| bucket.room_for(file.0, tag))
+        {
+            slot.word.store(tag << TAG_SHIFT | word, Ordering::Relaxed);
+            slot.place.store(place, Ordering::Relaxed);
         }
     }
 
@@ -173,12 +205,12 @@ impl Hints {
 }
 
 impl Bucket {
-    /// The slot with the tag, or else one to be given up.
-    fn room_for(&self, tag: u64) -> Option<&Slot> {
+    /// The slot of the tag in the file, or else one to be given up.
+    fn room_for(&self, file: u64, tag: u64) -> Option<&Slot> {
         let word = |slot: &Slot| slot.word.load(Ordering::Relaxed);
         let slots = &self.0;
-        let with_tag = slots.iter().find(|slot| word(slot) >> TAG_SHIFT == tag);
-        if let Some(slot) = with_tag.or_else(|| slots.iter().find(|slot| word(slot) & USED == 0)) {
+        let same = slots.iter().find(|slot| slot.of(file, tag).is_some());
+        if let Some(slot) = same.or_else(|| slots.iter().find(|slot| word(slot) & USED == 0)) {
             return Some(slot);
         }
         for slot in slots {
@@ -188,10 +220,23 @@ impl Bucket {
     }
 }
 
-/// What tells a key in a file from others of its bucket.
+impl Slot {
+    /// Its words, if they are of this tag and this file.
+    #[inline]
+    fn of(&self, file: u64, tag: u64) -> Option<(u64, u64)> {
+        let word = self.word.load(Ordering::Relaxed);
+        if word >> TAG_SHIFT != tag {
+            return None;
+        }
+        let place = self.place.load(Ordering::Relaxed);
+        (place >> (OFFSET_BITS + LEN_BITS) == file).then_some((word, place))
+    }
+}
+
+/// What tells a key from others of its bucket.
 #[inline]
-fn tag(file: FileId, key_hash: u64) -> u64 {
-    (key_hash ^ file.get().wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> TAG_SHIFT
+fn tag(key_hash: u64) -> u64 {
+    key_hash >> TAG_SHIFT
 }
 
 #[cfg(test)]
@@ -200,11 +245,8 @@ mod tests {
 
     use super::*;
 
-    const FILE: FileId = FileId::new(3);
-    const NOWHERE: Extent = Extent(0);
-
     fn hint(restart: usize) -> Hint {
-        Hint { partition: 5, block: 6, restart }
+        Hint { offset: 5_000, len: 8_000, is_cached: false, restart, walked: 64..192 }
     }
 
     /// The hash of a key in the first bucket of any number of them.
@@ -212,91 +254,110 @@ mod tests {
         key << TAG_SHIFT
     }
 
-    fn recalled(hints: &Hints, file: FileId, key_hash: u64) -> Option<Hint> {
-        hints.recall(file, key_hash).map(|(hint, _)| hint)
-    }
-
     #[test]
     fn a_hint_is_that_of_the_file_and_the_hash_or_none() {
         let hints = Hints::new(1 << 12);
-        let most = Hint { partition: PARTITIONS - 1, block: BLOCKS - 1, restart: RESTARTS - 1 };
-        let extent = Extent::in_file(1_000, 2_000, 9_000);
-        hints.note(FILE, 77, most, extent);
-        assert_eq!(hints.recall(FILE, 77), Some((most, extent)));
-        assert_eq!(hints.recall(FILE, 77 | 1 << TAG_SHIFT), None);
-        assert_eq!(hints.recall(FileId::new(4), 77), None);
-        hints.note(FILE, 77, hint(2), NOWHERE);
-        assert_eq!(hints.recall(FILE, 77), Some((hint(2), NOWHERE)));
-        let tagged = hints.buckets[77 % hints.buckets.len()]
-            .0
-            .iter()
-            .filter(|slot| slot.word.load(Ordering::Relaxed) != 0);
-        assert_eq!(tagged.count(), 1, "a key has one hint");
+        let file = hints.open_file().unwrap();
+        let other = hints.open_file().unwrap();
+        let most = Hint {
+            offset: (1 << OFFSET_BITS) - 1,
+            len: (1 << LEN_BITS) - 1,
+            is_cached: true,
+            restart: (1 << RESTART_BITS) - 1,
+            walked: 65_472..66_432,
+        };
+        hints.note(&file, 77, &most);
+        assert_eq!(hints.recall(&file, 77), Some(most));
+        assert_eq!(hints.recall(&file, 77 | 1 << TAG_SHIFT), None);
+        assert_eq!(hints.recall(&other, 77), None);
+        for (file, restart) in [(&file, 2), (&other, 3)] {
+            hints.note(file, 77, &hint(restart));
+            assert_eq!(hints.recall(file, 77), Some(hint(restart)));
+        }
+        assert_eq!(hints.recall(&file, 77), Some(hint(2)), "a key has one in each file");
+        let bucket = &hints.buckets[77 % hints.buckets.len()].0;
+        let noted = bucket.iter().filter(|slot| slot.word.load(Ordering::Relaxed) != 0);
+        assert_eq!(noted.count(), 2);
     }
 
     #[test]
-    fn what_has_no_room_in_a_word_is_not_noted() {
+    fn what_has_no_room_in_a_hint_is_not_noted() {
         let hints = Hints::new(0);
-        let zero = Hint { partition: 0, block: 0, restart: 0 };
+        let file = hints.open_file().unwrap();
         for hint in [
-            Hint { partition: PARTITIONS, ..zero },
-            Hint { block: BLOCKS, ..zero },
-            Hint { restart: RESTARTS, ..zero },
+            Hint { offset: 1 << OFFSET_BITS, ..hint(0) },
+            Hint { len: 1 << LEN_BITS, ..hint(0) },
+            Hint { restart: 1 << RESTART_BITS, ..hint(0) },
+            Hint { walked: LINE_BYTES << FIRST_LINE_BITS..usize::MAX, ..hint(0) },
         ] {
-            hints.note(FileId::new(1), u64::MAX, hint, NOWHERE);
-            assert_eq!(hints.recall(FileId::new(1), u64::MAX), None);
+            hints.note(&file, u64::MAX, &hint);
+            assert_eq!(hints.recall(&file, u64::MAX), None, "{hint:?}");
         }
     }
 
     #[test]
     fn keys_that_are_asked_for_again_outlast_those_that_are_not() {
         let hints = Hints::new(0);
+        let file = hints.open_file().unwrap();
         for key in 1..WAYS {
-            hints.note(FILE, hash(key as u64), hint(key), NOWHERE);
-            assert_eq!(recalled(&hints, FILE, hash(key as u64)), Some(hint(key)));
+            hints.note(&file, hash(key as u64), &hint(key));
+            assert_eq!(hints.recall(&file, hash(key as u64)), Some(hint(key)));
         }
         for key in 100..200 {
-            hints.note(FILE, hash(key), hint(0), NOWHERE);
+            hints.note(&file, hash(key), &hint(0));
         }
         for key in 1..WAYS {
-            assert_eq!(recalled(&hints, FILE, hash(key as u64)), Some(hint(key)));
+            assert_eq!(hints.recall(&file, hash(key as u64)), Some(hint(key)));
         }
         // The newest of the others, which is used now: nothing is left that never was, so that
         // one is given up all the same.
-        assert_eq!(recalled(&hints, FILE, hash(199)), Some(hint(0)));
-        hints.note(FILE, hash(200), hint(9), NOWHERE);
-        assert_eq!(recalled(&hints, FILE, hash(200)), Some(hint(9)));
+        assert_eq!(hints.recall(&file, hash(199)), Some(hint(0)));
+        hints.note(&file, hash(200), &hint(9));
+        assert_eq!(hints.recall(&file, hash(200)), Some(hint(9)));
         let others = (1..WAYS as u64).chain([199]);
-        let kept = others.filter(|&key| recalled(&hints, FILE, hash(key)).is_some());
+        let kept = others.filter(|&key| hints.recall(&file, hash(key)).is_some());
         assert_eq!(kept.count(), WAYS - 1);
     }
 
+    /// A hint of a file that was closed would lead to bytes of another one that nobody checked.
     #[test]
-    fn an_extent_that_cannot_be_said_is_empty() {
-        for (start, end, block_end) in [(u64::MAX - 9, u64::MAX, u64::MAX), (0, 1, 1 << 40)] {
-            let extent = Extent::in_file(start, end, block_end);
-            assert!(extent.ranges().iter().all(Range::is_empty), "{extent:?}");
-            assert!(!extent.is_cached(), "{extent:?}");
+    fn no_file_finds_a_hint_of_one_that_was_closed() {
+        let hints = Hints { last_number: 4, ..Hints::new(1 << 12) };
+        let kept = hints.open_file().unwrap();
+        let mut reused = 0;
+        for round in 0..20 {
+            let files = [(); 3].map(|()| hints.open_file().unwrap());
+            for file in &files {
+                assert_ne!(file.0, kept.0);
+                assert_eq!(hints.recall(file, 77), None, "round {round}");
+                hints.note(file, 77, &hint(round));
+                reused += usize::from(round > 0 && file.0 <= 4);
+            }
+            assert!(hints.open_file().is_none(), "all numbers are in use");
+            hints.note(&kept, 78, &hint(round));
+            assert_eq!(hints.recall(&kept, 78), Some(hint(round)));
+            files.iter().for_each(|file| hints.close_file(file));
         }
-        assert!(NOWHERE.ranges().iter().all(Range::is_empty));
+        assert_eq!(reused, 57);
     }
 
     proptest! {
         #[test]
-        fn an_extent_has_the_front_of_what_is_walked_and_the_end_of_the_block(
-            start in 0u64..1 << 40, walked in 1u64..2_000, rest in 0u64..100_000,
+        fn a_hint_says_which_lines_are_walked(
+            offset in 0u64..1 << OFFSET_BITS, len in 0usize..1 << LEN_BITS, is_cached: bool,
+            restart in 0usize..1 << RESTART_BITS, start in 0usize..60_000, bytes in 1usize..2_000,
         ) {
-            let (end, block_end) = (start + walked, start + walked + rest);
-            let extent = Extent::in_file(start, end, block_end);
-            prop_assert!(!extent.is_cached());
-            let cached = Extent::in_block(start as usize, end as usize, block_end as usize);
-            prop_assert!(cached.is_cached());
-            prop_assert_eq!(cached.ranges(), extent.ranges());
-            let [tail, front] = extent.ranges();
-            prop_assert!(tail.contains(&(block_end - 1)) && tail.end - tail.start <= 128);
-            prop_assert!(front.contains(&start));
-            prop_assert!(walked > 800 || front.contains(&(end - 1)));
-            prop_assert!(front.end - front.start <= 15 * 64 && front.end <= end + 64);
+            let hints = Hints::new(0);
+            let file = hints.open_file().unwrap();
+            let walked = start..start + bytes;
+            let noted = Hint { offset, len, is_cached, restart, walked };
+            hints.note(&file, 7, &noted);
+            let found = hints.recall(&file, 7).unwrap();
+            let walked = found.walked.clone();
+            prop_assert!(walked.start <= start && start < walked.start + LINE_BYTES);
+            prop_assert!(walked.end >= start + bytes || walked.len() == 15 * LINE_BYTES);
+            prop_assert!(walked.end < start + bytes + LINE_BYTES && walked.len() <= 15 * LINE_BYTES);
+            prop_assert_eq!(Hint { walked, ..noted }, found);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-pub(crate) use hints::{Extent, Hint, Hints};
+pub(crate) use hints::{FileNumber, Hint, Hints};
 
 /// The number of a table file: never given twice in the life of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

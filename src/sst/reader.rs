@@ -4,7 +4,6 @@
 //! lookup touches one filter, one index partition and one data block, and copies nothing; where the key
 //! was found before, it searches neither.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
 use super::{FileMeta, Lookup, SstCursor};
-use crate::cache::{BlockCache, Extent, Hint};
+use crate::cache::{BlockCache, Hint};
 use crate::entry::Found;
 use crate::env::Disk;
 use crate::error::{Damage, Error, Result};
@@ -91,16 +90,12 @@ impl Reader {
         // The first probes before the hint, whose memory an absent key had to wait for in vain; the
         // other probes after it, since what it leads to needs none.
         let Some(rest) = filter.ask(hash) else { return Ok(None) };
-        if let Some((hint, extent)) = self.source.hints().recall(self.source.id(), hash) {
-            if !extent.is_cached() {
-                extent.ranges().into_iter().for_each(|range| self.source.prefetch(range));
-            }
-            if let Some(held) = self.hinted(hint, extent)
-                && let Ok(block) = Block::parse(held.payload())
-                && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
-            {
-                return Ok(Some(visit(found)));
-            }
+        if let Some(hint) = self.source.recall(hash)
+            && let Some(held) = self.source.load_hinted(&hint)
+            && let Ok(block) = Block::parse(held.payload())
+            && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
+        {
+            return Ok(Some(visit(found)));
         }
         let top = &self.directory.top;
         let number = top.find(lookup.key, at);
@@ -118,43 +113,30 @@ impl Reader {
         partition: usize,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        let Some((mut hint, handle)) = self.locate(partition, lookup.key, at)? else {
+        let Some(handle) = self.locate(partition, lookup.key, at)? else {
             return Ok(None);
         };
         self.source.prefetch_end(&handle, BLOCK_END_BYTES);
         let held = self.source.load(&handle, Caching::Keep)?;
         held.prefetch_shared_end(BLOCK_END_BYTES);
         let found = Block::parse(held.payload()).and_then(|block| {
-            hint.restart = block.walk_start(lookup.key, at)?;
-            let walked = block.restart(hint.restart)..block.restart(hint.restart + 1);
-            let extent = extent(&held, &walked, &handle);
+            let restart = block.walk_start(lookup.key, at)?;
+            let walked = block.restart(restart)..block.restart(restart + 1);
             held.prefetch(walked.start..walked.end.min(walked.start + WALKED_BYTES));
-            Ok(block.get_from(hint.restart, lookup.key, at)?.map(|found| (found, extent)))
+            let found = block.get_from(restart, lookup.key, at)?;
+            Ok(found.map(|found| (found, restart, walked)))
         });
         match found {
-            Ok(Some((found, extent))) => {
-                self.source.hints().note(self.source.id(), lookup.key_hash, hint, extent);
+            Ok(Some((found, restart, walked))) => {
+                let (offset, len) = (handle.offset.0, handle.len);
+                let is_cached = matches!(held, Held::Shared(_));
+                let hint = Hint { offset, len, is_cached, restart, walked };
+                self.source.note(lookup.key_hash, &hint);
                 Ok(Some(visit(found)))
             }
             Ok(None) => Ok(None),
             Err(damage) => Err(self.damage(damage, &handle)),
         }
-    }
-
-    /// The data block that a hint names, if there is one. An error is not the lookup's: the hint
-    /// may be of another key.
-    #[inline]
-    fn hinted(&self, hint: Hint, extent: Extent) -> Option<Held<'_>> {
-        let partition = self.directory.top.handle(hint.partition)?;
-        let held = self.source.load(partition, Caching::Keep).ok()?;
-        let handle = IndexPartition::parse(held.payload()).ok()?.handle(hint.block).ok()?;
-        let held = self.source.load(&handle, Caching::Keep).ok()?;
-        if extent.is_cached() {
-            for range in extent.ranges() {
-                held.prefetch(range.start as usize..range.end as usize);
-            }
-        }
-        Some(held)
     }
 
     /// `false`: the file has no entry of the key with this hash.
@@ -211,22 +193,15 @@ impl Reader {
         }
     }
 
-    /// The data block that has the first entry at or after (`key`, `at`), and a hint at its
-    /// beginning, out of the index partition that has it: what [`place`](Self::place) finds, for a
-    /// lookup that does not go on from there. `None` if there is no such partition.
+    /// The data block that has the first entry at or after (`key`, `at`), out of the index partition
+    /// that has it: what [`place`](Self::place) finds, for a lookup that does not go on from there.
+    /// `None` if there is no such partition.
     #[inline]
-    fn locate(
-        &self,
-        number: usize,
-        key: &[u8],
-        at: Version,
-    ) -> Result<Option<(Hint, BlockHandle)>> {
+    fn locate(&self, number: usize, key: &[u8], at: Version) -> Result<Option<BlockHandle>> {
         let Some(partition) = self.directory.top.handle(number) else { return Ok(None) };
         let held = self.source.load(partition, Caching::Keep)?;
-        let located = IndexPartition::parse(held.payload()).and_then(|index| {
-            let block = index.find(key, at)?;
-            Ok((Hint { partition: number, block, restart: 0 }, index.handle(block)?))
-        });
+        let located = IndexPartition::parse(held.payload())
+            .and_then(|index| index.handle(index.find(key, at)?));
         located.map(Some).map_err(|damage| self.damage(damage, partition))
     }
 
@@ -283,15 +258,6 @@ impl Reader {
     #[cold]
     pub(super) fn damage_at(&self, damage: Damage, base: u64) -> Error {
         damage.in_file(self.source.path(), base)
-    }
-}
-
-/// What a lookup reads that walks over a part of a block.
-fn extent(held: &Held<'_>, walked: &Range<usize>, handle: &BlockHandle) -> Extent {
-    let at = |offset: usize| handle.offset.0 + offset as u64;
-    match held {
-        Held::Mapped(_) => Extent::in_file(at(walked.start), at(walked.end), handle.end()),
-        Held::Shared(_) => Extent::in_block(walked.start, walked.end, held.payload().len()),
     }
 }
 

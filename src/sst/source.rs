@@ -13,11 +13,14 @@ use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
 use super::way::Way;
 use super::windows::{Windows, around};
-use crate::cache::{BlockCache, FileId, Hints};
+use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber, Hint};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
+
+/// What a lookup by a hint reads of the end of a block: one restart, and what follows them all.
+const HINTED_END_BYTES: usize = 2 * LINE_BYTES;
 
 /// What a read does to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +91,17 @@ pub(super) struct Source {
     id: FileId,
     len: u64,
     cache: Arc<BlockCache>,
+    /// By which hints name it.
+    number: Option<FileNumber>,
     access: Access,
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(number) = &self.number {
+            self.cache.hints().close_file(number);
+        }
+    }
 }
 
 impl Source {
@@ -115,7 +128,8 @@ impl Source {
                 file.len().map_err(|error| io("read the length of", error))?
             }
         };
-        Ok(Self { path: path.to_owned(), id, len, cache, access })
+        let number = cache.hints().open_file();
+        Ok(Self { path: path.to_owned(), id, len, cache, number, access })
     }
 
     /// Makes room to remember which blocks were checked.
@@ -134,10 +148,46 @@ impl Source {
         self.id
     }
 
-    /// Where keys were found in this file, and in others.
+    /// Where the key with this hash may be, of which memory is brought near.
     #[inline]
-    pub(super) fn hints(&self) -> &Hints {
-        self.cache.hints()
+    pub(super) fn recall(&self, key_hash: u64) -> Option<Hint> {
+        let hint = self.cache.hints().recall(self.number.as_ref()?, key_hash)?;
+        if !hint.is_cached {
+            let at = |offset: usize| hint.offset + offset as u64;
+            self.prefetch(at(hint.len.saturating_sub(HINTED_END_BYTES))..at(hint.len));
+            self.prefetch(at(hint.walked.start)..at(hint.walked.end));
+        }
+        Some(hint)
+    }
+
+    /// Notes where the key with this hash is: in a block of this file that was loaded.
+    pub(super) fn note(&self, key_hash: u64, hint: &Hint) {
+        if let Some(number) = &self.number {
+            self.cache.hints().note(number, key_hash, hint);
+        }
+    }
+
+    /// The payload of the block that a hint names, if it can be had. An error is not the lookup's: the
+    /// hint may be of another key.
+    #[inline]
+    pub(super) fn load_hinted(&self, hint: &Hint) -> Option<Held<'_>> {
+        let handle = BlockHandle {
+            offset: BlockOffset(hint.offset),
+            len: hint.len,
+            compressed: true,
+            // Of none that was checked before: it is again if it is not in the cache any more.
+            ordinal: usize::MAX,
+            entries_before: 0,
+        };
+        if hint.is_cached {
+            let held = self.load(&handle, Caching::Keep).ok()?;
+            held.prefetch_shared_end(HINTED_END_BYTES);
+            held.prefetch(hint.walked.clone());
+            return Some(held);
+        }
+        // It was checked before it was noted.
+        let Access::Mapped(Mapped { map, .. }) = &self.access else { return None };
+        Frame::plain_payload(stored(map, &handle, false)?).map(Held::Mapped)
     }
 
     /// Brings near what is read in place there.

@@ -7,8 +7,10 @@ mod model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::index::BlockHandle;
+use super::source::Caching;
 use super::*;
-use crate::cache::{BlockCache, Extent, Hint};
+use crate::cache::{BlockCache, Hint};
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::env::{Env, SimEnv};
 use crate::error::Result;
@@ -278,7 +280,27 @@ fn a_key_with_many_versions_crosses_blocks() {
     }
 }
 
-/// A hint may be of any key and of any place: no answer depends on it.
+/// Hints of every restart of the first blocks, and of some beyond them, as of either kind.
+fn hints(reader: &Reader) -> Vec<Hint> {
+    let mut place = reader.partition(0, Caching::Keep).unwrap();
+    let blocks = std::iter::from_fn(|| {
+        let here = place.take()?;
+        let handle = here.handle().unwrap();
+        place = here.next().unwrap();
+        Some(handle)
+    });
+    let of_block = |handle: BlockHandle| {
+        let (offset, len) = (handle.offset.0, handle.len);
+        (0..24).flat_map(move |restart| {
+            let walked = restart * 2_700..usize::MAX;
+            let hint = Hint { offset, len, is_cached: false, restart, walked };
+            [Hint { is_cached: true, ..hint.clone() }, hint]
+        })
+    };
+    blocks.take(48).flat_map(of_block).collect()
+}
+
+/// A hint may be of any key and of any block: no answer depends on it.
 #[test]
 fn no_answer_depends_on_a_hint() {
     let mut rows = entities(1_500, 7, 60);
@@ -289,10 +311,6 @@ fn no_answer_depends_on_a_hint() {
     let absent = key::encode(table, b"device-0003", b"2024-00000700, never written");
     let single = &rows[rows.len() / 3].key;
     let asked = [(&hot, 400), (&hot, 150), (&hot, 1), (&hot, 0), (single, 2_000_000), (&absent, 9)];
-    let places = (0..2).flat_map(|partition| {
-        let of_block = move |block| (0..24).map(move |restart| Hint { partition, block, restart });
-        (0..24).flat_map(of_block)
-    });
     for (compression, mode) in
         [(None, ReadMode::Mmap), (Some(1), ReadMode::Mmap), (None, ReadMode::Pread)]
     {
@@ -302,13 +320,8 @@ fn no_answer_depends_on_a_hint() {
         for (key, at) in asked {
             let right = rows.iter().find(|row| row.key == *key && row.version <= at);
             assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "without a hint");
-            for (n, hint) in places.clone().enumerate() {
-                let first = n * 9_999;
-                let extent = match n % 2 {
-                    0 => Extent::in_file(first as u64, u64::MAX, first as u64 + 4_000),
-                    _ => Extent::in_block(first, usize::MAX, first + 4_000),
-                };
-                reader.source().hints().note(reader.source().id(), key::hash(key), hint, extent);
+            for hint in &hints(&reader) {
+                reader.source().note(key::hash(key), hint);
                 assert_eq!(get(&reader, key, at).unwrap().as_ref(), right, "{hint:?}");
             }
         }
