@@ -327,13 +327,13 @@ mod tests {
         let mut reused = 0;
         for round in 0..20 {
             let files = [(); 3].map(|()| hints.open_file().unwrap());
+            assert!(hints.open_file().is_none(), "all numbers are in use");
             for file in &files {
                 assert_ne!(file.0, kept.0);
                 assert_eq!(hints.recall(file, 77), None, "round {round}");
                 hints.note(file, 77, &hint(round));
                 reused += usize::from(round > 0 && file.0 <= 4);
             }
-            assert!(hints.open_file().is_none(), "all numbers are in use");
             hints.note(&kept, 78, &hint(round));
             assert_eq!(hints.recall(&kept, 78), Some(hint(round)));
             files.iter().for_each(|file| hints.close_file(file));

@@ -2,7 +2,7 @@
 //!
 //! Opening reads footer and directory; everything else is read when it is asked for. A point
 //! lookup touches one filter, one index partition and one data block, and copies nothing; where the key
-//! was found before, it searches neither.
+//! was found before, it needs no index.
 
 use std::path::Path;
 use std::sync::Arc;
