@@ -280,6 +280,17 @@ fn a_key_with_many_versions_crosses_blocks() {
     }
 }
 
+#[test]
+fn a_file_has_a_number_in_hints_as_long_as_it_is_open() {
+    let fixture = Fixture::write(&entities(10, 2, 60), WriterOptions::default());
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let Fixture { env, path, meta } = &fixture;
+    let reader = Reader::open(&*env.disk(), path, meta, Arc::clone(&cache), ReadMode::Mmap);
+    assert_eq!(cache.hints().open_files(), 1);
+    drop(reader.unwrap());
+    assert_eq!(cache.hints().open_files(), 0);
+}
+
 /// Hints of every restart of the first blocks, and of some beyond them, as of either kind.
 fn hints(reader: &Reader) -> Vec<Hint> {
     let mut place = reader.partition(0, Caching::Keep).unwrap();
