@@ -1,8 +1,8 @@
 //! [`Source`]: the stored blocks of one open file, from its mapping or through the cache.
 //!
 //! Invariant: a block is given out only after its checksum was found right, once: for a block read
-//! in place a bit remembers it as long as the file is open, any other is checked on its way into
-//! the cache.
+//! in place a bit remembers it as long as the file is open, and so does every hint of it; any other is
+//! checked on its way into the cache.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
