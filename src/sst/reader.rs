@@ -113,9 +113,7 @@ impl Reader {
         partition: usize,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        let Some(handle) = self.locate(partition, lookup.key, at)? else {
-            return Ok(None);
-        };
+        let Some(handle) = self.locate(partition, lookup.key, at)? else { return Ok(None) };
         self.source.prefetch_end(&handle, BLOCK_END_BYTES);
         let held = self.source.load(&handle, Caching::Keep)?;
         held.prefetch_shared_end(BLOCK_END_BYTES);

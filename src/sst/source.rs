@@ -171,11 +171,11 @@ impl Source {
     /// hint may be of another key.
     #[inline]
     pub(super) fn load_hinted(&self, hint: &Hint) -> Option<Held<'_>> {
+        // It has the ordinal of no block that was checked: it is again if the cache has lost it.
         let handle = BlockHandle {
             offset: BlockOffset(hint.offset),
             len: hint.len,
             compressed: true,
-            // Of none that was checked before: it is again if it is not in the cache any more.
             ordinal: usize::MAX,
             entries_before: 0,
         };
@@ -185,7 +185,7 @@ impl Source {
             held.prefetch(hint.walked.clone());
             return Some(held);
         }
-        // It was checked before it was noted.
+        // What is read in place was checked before it was noted.
         let Access::Mapped(Mapped { map, .. }) = &self.access else { return None };
         Frame::plain_payload(stored(map, &handle, false)?).map(Held::Mapped)
     }
