@@ -16,7 +16,7 @@
 //! is any: most keys are asked for once.
 //!
 //! Files are numbered as they are opened. Where a file was closed its hints stay, so its number is
-//! given again only once all hints were forgotten, which is when all numbers have been given.
+//! given again only once all hints were forgotten, which is when many files have been closed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,9 @@ const TAG_SHIFT: u32 = LINES_SHIFT + LINES_BITS + 2;
 const LEN_BITS: u32 = 16;
 /// Files end at 64 MiB at most, or little after.
 const OFFSET_BITS: u32 = 27;
-const NUMBER_BITS: u32 = u64::BITS - OFFSET_BITS - LEN_BITS;
+const LAST_NUMBER: u64 = u64::MAX >> (OFFSET_BITS + LEN_BITS);
+/// Files that are closed until all hints are forgotten: hours of heavy writing, and half a mebibyte.
+const MOST_CLOSED: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
 /// Hints of a bucket.
 const WAYS: usize = 4;
@@ -120,7 +122,6 @@ pub(crate) struct Hints {
     /// As many as a power of two.
     buckets: Box<[Bucket]>,
     numbers: Mutex<Numbers>,
-    last_number: u64,
 }
 
 impl Hints {
@@ -131,24 +132,26 @@ impl Hints {
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             numbers: Mutex::default(),
-            last_number: (1 << NUMBER_BITS) - 1,
         }
     }
 
     /// A number for a file that was opened, if there is one left.
     pub(crate) fn open_file(&self) -> Option<FileNumber> {
         let mut numbers = self.numbers.lock();
-        if numbers.free.is_empty() && numbers.last < self.last_number {
-            numbers.last += 1;
-            return Some(FileNumber(numbers.last));
-        }
-        if numbers.free.is_empty() {
+        if numbers.free.is_empty() && numbers.closed.len() >= MOST_CLOSED {
             // Nobody notes anything of files that were closed, and what was noted before is seen to be
             // forgotten by whoever gets their numbers under this lock.
             self.forget();
             numbers.free = std::mem::take(&mut numbers.closed);
         }
-        numbers.free.pop().map(FileNumber)
+        if let Some(number) = numbers.free.pop() {
+            return Some(FileNumber(number));
+        }
+        let number = numbers.last + 1;
+        (number <= LAST_NUMBER).then(|| {
+            numbers.last = number;
+            FileNumber(number)
+        })
     }
 
     /// How many files are open.
@@ -248,6 +251,8 @@ fn tag(key_hash: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -329,24 +334,32 @@ mod tests {
     /// A hint of a file that was closed would lead to bytes of another one that nobody checked.
     #[test]
     fn no_file_finds_a_hint_of_one_that_was_closed() {
-        let hints = Hints { last_number: 4, ..Hints::new(1 << 12) };
+        let hints = Hints::new(1 << 12);
         let kept = hints.open_file().unwrap();
-        let mut reused = 0;
+        let mut given = HashSet::new();
         for round in 0..20 {
-            let files = [(); 3].map(|()| hints.open_file().unwrap());
+            let files = [(); MOST_CLOSED].map(|()| hints.open_file().unwrap());
             for file in &files {
+                given.insert(file.0);
                 assert_ne!(file.0, kept.0);
                 assert_eq!(hints.recall(file, 77), None, "round {round}");
                 hints.note(file, 77, &hint(round));
-                reused += usize::from(round > 0 && file.0 <= 4);
             }
             hints.note(&kept, 78, &hint(round));
             assert_eq!(hints.recall(&kept, 78), Some(hint(round)));
             files.iter().for_each(|file| hints.close_file(file));
         }
-        assert_eq!(reused, 57);
-        let all = [(); 3].map(|()| hints.open_file().unwrap());
-        assert!(hints.open_file().is_none(), "{all:?} and {kept:?} are all there are");
+        assert_eq!(given.len(), MOST_CLOSED, "numbers come back");
+    }
+
+    #[test]
+    fn no_more_files_have_numbers_than_there_are() {
+        let hints = Hints::new(0);
+        hints.numbers.lock().last = LAST_NUMBER - 1;
+        let last = hints.open_file().unwrap();
+        hints.note(&last, 77, &hint(1));
+        assert_eq!(hints.recall(&last, 77), Some(hint(1)));
+        assert!(hints.open_file().is_none());
     }
 
     proptest! {
