@@ -126,14 +126,30 @@ impl<'a> EntityRef<'a> {
         row.slots().map(move |slot| Ok((row.name(slot)?, row.value(slot)?)))
     }
 
-    /// Values without their names, in order: for entities whose [shape](Self::shape) is known.
+    /// Hands over values without their names, in order: for entities whose [shape](Self::shape) is
+    /// known.
+    ///
+    /// ```
+    /// # use tablestone::{Database, Entity, Options, ValueRef};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let people = database.create_table("people").wait()?.entities();
+    /// people.insert(&Entity::new("de", "karl").with("Name", "Karl").with("Born", 1854)).wait()?;
+    /// let page = people.query().page()?;
+    /// let karl = page.iter().next().ok_or("a person")?;
+    /// let mut values = Vec::new();
+    /// karl.each_value(|value| values.push(value))?;
+    /// assert_eq!(values, [ValueRef::String("Karl"), ValueRef::Int32(1854)]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// Each value on its own, if it is damaged.
-    pub fn values(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Result<ValueRef<'a>, RowError>> + use<'a> {
-        self.row.all_values()
+    /// [`RowError`] at the first value that is damaged; those before it were handed over.
+    #[inline]
+    pub fn each_value(&self, each: impl FnMut(ValueRef<'a>)) -> Result<(), RowError> {
+        self.row.each_value(each)
     }
 
     /// The names of its properties. Most entities of a table have the same, and what was made of

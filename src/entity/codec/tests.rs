@@ -342,6 +342,15 @@ fn damage_is_told_with_its_offset() {
         row
     };
     assert_eq!(damaged(&duplicate), at(4, unique, u64::from(row[3])));
+    // Who asks for the values alone is told the same, and what is before the damage.
+    for (place, byte, sound) in [(5, 9, 0), (13, 2, 1), (13, 8, 0), (6, 0, 1), (18, 0xC0, 0)] {
+        let mut row = row.clone();
+        row[place] = byte;
+        let (view, mut count) = (view(&row).unwrap(), 0);
+        let told = view.each_value(|_| count += 1).unwrap_err();
+        let property = view.properties().nth(sound).unwrap();
+        assert_eq!((count, Err(told)), (sound, property.map(|_| ())), "{place}");
+    }
     let late = {
         let mut row = encode(&entity(&[("A", DateTime::MAX.into())])).unwrap();
         let at = row.len() - 8;
@@ -374,6 +383,9 @@ proptest! {
         for (property, (name, value)) in view.properties().zip(entity.properties()) {
             prop_assert_eq!(property, Ok((name, value.borrowed())));
         }
+        let mut values = Vec::new();
+        view.each_value(|value| values.push(value)).unwrap();
+        prop_assert!(values.into_iter().eq(entity.properties().map(|(_, value)| value.borrowed())));
     }
 
     #[test]

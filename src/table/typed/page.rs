@@ -41,6 +41,7 @@ pub struct EntityPage {
 }
 
 /// The entity that a row is.
+#[inline]
 pub(super) fn entity(row: RowRef<'_>) -> Result<EntityRef<'_>, RowError> {
     EntityRef::new(row.partition_key, row.row_key, row.version, row.value)
 }

@@ -156,7 +156,7 @@ impl<'a> EntityPrinter<'a> {
 
     /// What of a property comes before its value.
     #[inline]
-    pub(super) fn push_name(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+    fn push_name(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
         if self.annotates(value) {
             push_annotation(out, name, value.value_type());
         }
@@ -295,8 +295,14 @@ fn shows_its_type(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn push_annotation(out: &mut Vec<u8>, name: &str, value_type: ValueType) {
+/// States the type of a property, before its name.
+pub(super) fn push_annotation(out: &mut Vec<u8>, name: &str, value_type: ValueType) {
     push_string(out, name);
+    end_annotation(out, value_type);
+}
+
+/// Makes of a property's name, which was just printed, what states its type.
+pub(super) fn end_annotation(out: &mut Vec<u8>, value_type: ValueType) {
     // The annotation's name is one string with the property's: its closing quote goes.
     out.pop();
     out.extend_from_slice(b"@odata.type\":\"");

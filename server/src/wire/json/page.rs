@@ -7,7 +7,7 @@
 
 use tablestone::{DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, Version};
 
-use super::encode::{EntityPrinter, push_value};
+use super::encode::{EntityPrinter, end_annotation, push_annotation, push_value};
 use super::escape::push_string;
 
 /// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
@@ -42,7 +42,9 @@ struct Known {
 struct Member {
     value_type: ValueType,
     annotated: bool,
-    /// Where it ends in the text; it starts where the one before ends.
+    /// Where the name, quoted, begins in the text, after what states the type.
+    name: usize,
+    /// Where it ends in the text, with a colon; it begins where the one before ends.
     end: usize,
 }
 
@@ -87,18 +89,17 @@ impl<'a> PagePrinter<'a> {
             Some(known) if entity.has_shape(&known.shape) => known,
             outdated => outdated.insert(Known::of(printer, entity)?),
         };
-        let mut began = 0;
-        for (at, (member, value)) in known.members.iter().zip(entity.values()).enumerate() {
-            let value = value?;
+        let (mut members, mut began) = (known.members.iter(), 0);
+        entity.each_value(|value| {
+            let Some(member) = members.next() else { return };
             if member.is_for(printer, value) {
                 out.extend_from_slice(known.text.get(began..member.end).unwrap_or_default());
-            } else if let Some(property) = entity.properties().nth(at) {
-                out.push(b',');
-                printer.push_name(out, property?.0, value);
+            } else {
+                known.push_other(out, printer, member, value);
             }
             began = member.end;
             push_value(out, value);
-        }
+        })?;
         out.push(b'}');
         Ok(())
     }
@@ -138,12 +139,36 @@ impl Known {
         };
         for property in entity.properties() {
             let (name, value) = property?;
-            known.text.push(b',');
-            printer.push_name(&mut known.text, name, value);
             let (value_type, annotated) = (value.value_type(), printer.annotates(value));
-            known.members.push(Member { value_type, annotated, end: known.text.len() });
+            known.text.push(b',');
+            if annotated {
+                push_annotation(&mut known.text, name, value_type);
+            }
+            let begins = known.text.len();
+            push_string(&mut known.text, name);
+            known.text.push(b':');
+            let end = known.text.len();
+            known.members.push(Member { value_type, annotated, name: begins, end });
         }
         Ok(known)
+    }
+
+    /// What stands before a value of another type than the member's.
+    #[cold]
+    fn push_other(
+        &self,
+        out: &mut Vec<u8>,
+        printer: &EntityPrinter<'_>,
+        member: &Member,
+        value: ValueRef<'_>,
+    ) {
+        let name = self.text.get(member.name..member.end).unwrap_or_default();
+        out.push(b',');
+        if printer.annotates(value) {
+            out.extend_from_slice(name.strip_suffix(b":").unwrap_or_default());
+            end_annotation(out, value.value_type());
+        }
+        out.extend_from_slice(name);
     }
 }
 
