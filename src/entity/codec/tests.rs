@@ -342,15 +342,20 @@ fn damage_is_told_with_its_offset() {
         row
     };
     assert_eq!(damaged(&duplicate), at(4, unique, u64::from(row[3])));
-    // Who asks for the values alone is told the same, and what is before the damage.
-    for (place, byte, sound) in [(5, 9, 0), (13, 2, 1), (13, 8, 0), (6, 0, 1), (18, 0xC0, 0)] {
-        let mut row = row.clone();
+    // Who asks for the values alone is told the same, after what is before the damage.
+    let values = |mut row: Vec<u8>, place: usize, byte: u8, sound: usize| {
         row[place] = byte;
         let (view, mut count) = (view(&row).unwrap(), 0);
         let told = view.each_value(|_| count += 1).unwrap_err();
         let property = view.properties().nth(sound).unwrap();
         assert_eq!((count, Err(told)), (sound, property.map(|_| ())), "{place}");
+    };
+    for (place, byte, sound) in [(5, 9, 0), (13, 2, 1), (13, 8, 0), (6, 0, 1), (18, 0xC0, 0)] {
+        values(row.clone(), place, byte, sound);
     }
+    // A value that ends before it begins.
+    let three = entity(&[("A", "abc".into()), ("B", "".into()), ("C", 5.into())]);
+    values(encode(&three).unwrap(), 20, 2, 1);
     let late = {
         let mut row = encode(&entity(&[("A", DateTime::MAX.into())])).unwrap();
         let at = row.len() - 8;
