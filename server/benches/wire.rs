@@ -8,7 +8,7 @@ use http::StatusCode;
 use tablestone::{Database, DateTime, Entity, EntityRef, Guid, Options};
 use tablestone_server::headers::Metadata;
 use tablestone_server::wire::batch::{self, BatchPart, BatchWriter};
-use tablestone_server::wire::json::{EntityPrinter, decode_entity};
+use tablestone_server::wire::json::{EntityPrinter, PagePrinter, decode_entity};
 use tablestone_server::wire::{Context, Select};
 
 const CONTEXT: Context<'static> = Context {
@@ -88,6 +88,36 @@ fn print(c: &mut Criterion, name: &str, row: &EntityRef<'_>) {
     group.finish();
 }
 
+/// A page of 1,000 small entities, from a table file to JSON.
+fn page(c: &mut Criterion) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let database = Database::open(dir.path(), Options::default()).expect("a database");
+    let table = database.create_table("t").wait().expect("a table").entities();
+    let row = |at: i32| {
+        Entity::new("p0000001", format!("r{at:07}"))
+            .with("Name", format!("customer {at:016x}"))
+            .with("Age", at % 100)
+            .with("Active", at % 2 == 0)
+            .with("Score", f64::from(at % 1_000) + 0.5)
+            .with("Orders", i64::from(at) << 16)
+            .with("Note", format!("{:016x} {at:016x}", at * 3))
+    };
+    table.import((0..1_000).map(row)).expect("a write");
+    database.flush().expect("a flush");
+    let printer = EntityPrinter::new(CONTEXT, Metadata::Minimal, &Select::ALL);
+    let mut out = Vec::new();
+    let mut group = c.benchmark_group("page of 1,000");
+    group.throughput(Throughput::Elements(1_000));
+    group.bench_function("print", |b| {
+        b.iter(|| {
+            out.clear();
+            let mut entities = PagePrinter::new(printer);
+            table.query().visit(|row| entities.entity(&mut out, &row)).expect("a page")
+        });
+    });
+    group.finish();
+}
+
 fn batches(c: &mut Criterion) {
     let mut body = String::from("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n");
     for at in 0..100 {
@@ -131,5 +161,5 @@ fn batches(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, entities, batches);
+criterion_group!(benches, entities, page, batches);
 criterion_main!(benches);

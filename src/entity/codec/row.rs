@@ -158,11 +158,13 @@ impl<'a> EncodedRow<'a> {
         for slot in self.slots() {
             let began = start;
             start = end(self.value_ends, self.wide, slot.0).unwrap_or(usize::MAX);
-            match self.values.get(began..start) {
-                Some(value) => self.decode(slot, self.kind(slot)?, value, &mut each)?,
+            let kind = self.kind(slot)?;
+            let value = match self.values.get(began..start) {
+                Some(value) => value,
                 // It says what is wrong.
-                None => each(self.value(slot)?),
-            }
+                None => self.value_bytes(slot)?,
+            };
+            self.decode(slot, kind, value, &mut each)?;
         }
         Ok(())
     }
@@ -183,8 +185,8 @@ impl<'a> EncodedRow<'a> {
         }
     }
 
-    /// What `then` makes of the value that bytes of a kind are. It is called where the kind is known:
-    /// a value that is returned has to be taken apart again, from memory, at three times the cost.
+    /// What `then` makes of the value that bytes of a kind are. It is called where the kind is known: a
+    /// value that is returned is taken apart again, out of memory that was just written (DESIGN 10.1).
     #[inline]
     fn decode<T>(
         &self,

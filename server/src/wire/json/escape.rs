@@ -64,7 +64,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     let any_special = |lane: &[u8]| lane.iter().fold(false, |any, &byte| any | special(byte));
     if let Some(last) = bytes.last_chunk::<LANE>() {
         let (lanes, _) = bytes.as_chunks::<LANE>();
-        return !lanes.iter().fold(any_special(last), |any, lane| any | any_special(lane));
+        return !(lanes.iter().any(|lane| any_special(lane)) || any_special(last));
     }
     match (bytes.first_chunk(), bytes.last_chunk()) {
         (Some(&first), Some(&last)) => {
