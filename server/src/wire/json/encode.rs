@@ -154,14 +154,18 @@ impl<'a> EntityPrinter<'a> {
         self.metadata != Metadata::Full
     }
 
-    /// What of a property comes before its value.
+    /// What of a property comes before its value. Returns where its name begins, after what states its
+    /// type.
     #[inline]
-    fn push_name(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+    pub(super) fn push_name(&self, out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) -> usize {
         if self.annotates(value) {
-            push_annotation(out, name, value.value_type());
+            push_string(out, name);
+            end_annotation(out, value.value_type());
         }
+        let begins = out.len();
         push_string(out, name);
         out.push(b':');
+        begins
     }
 
     /// Whether a property's type is stated.
@@ -293,12 +297,6 @@ fn shows_its_type(value: ValueRef<'_>) -> bool {
         ValueRef::Double(number) => number.is_finite(),
         _ => false,
     }
-}
-
-/// States the type of a property, before its name.
-pub(super) fn push_annotation(out: &mut Vec<u8>, name: &str, value_type: ValueType) {
-    push_string(out, name);
-    end_annotation(out, value_type);
 }
 
 /// Makes of a property's name, which was just printed, what states its type.

@@ -57,38 +57,12 @@ const fn first(bits: u64) -> usize {
     (bits.trailing_zeros() / 8) as usize
 }
 
-/// Whether no byte must be escaped, as is so of most strings. What is left beside whole lanes is
-/// looked at with the lane that ends it.
-#[inline]
-fn is_plain(bytes: &[u8]) -> bool {
-    let any_special = |lane: &[u8]| lane.iter().fold(false, |any, &byte| any | special(byte));
-    if let Some(last) = bytes.last_chunk::<LANE>() {
-        let (lanes, _) = bytes.as_chunks::<LANE>();
-        return !(lanes.iter().any(|lane| any_special(lane)) || any_special(last));
-    }
-    match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(&first), Some(&last)) => {
-            specials(u64::from_le_bytes(first)) | specials(u64::from_le_bytes(last)) == 0
-        }
-        _ => !any_special(bytes),
-    }
-}
-
 /// Adds a string with its quotes.
 #[inline]
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
-    let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    let mut rest = text.as_bytes();
+    out.reserve(rest.len() + 2);
     out.push(b'"');
-    if is_plain(bytes) {
-        out.extend_from_slice(bytes);
-    } else {
-        push_escaped(out, bytes);
-    }
-    out.push(b'"');
-}
-
-fn push_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
     loop {
         let (plain, tail) = rest.split_at(plain_prefix(rest));
         out.extend_from_slice(plain);
@@ -96,6 +70,7 @@ fn push_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
         push_escape(out, byte);
         rest = tail;
     }
+    out.push(b'"');
 }
 
 #[cold]
@@ -119,8 +94,7 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
 mod tests {
     use super::*;
 
-    /// Wherever the first byte is that must be escaped, and whatever is around it, it is found, and
-    /// seen to be there.
+    /// Wherever the first byte is that must be escaped, and whatever is around it, it is found.
     #[test]
     fn the_plain_prefix_ends_at_the_first_special_byte() {
         for length in 0..40 {
@@ -129,11 +103,9 @@ mod tests {
                     let mut bytes = b"\x7f\x80\xff!#[] ".repeat(5);
                     bytes.truncate(length);
                     assert_eq!(plain_prefix(&bytes), length);
-                    assert!(is_plain(&bytes));
                     bytes[at] = byte;
                     let expected = if special(byte) { at } else { length };
                     assert_eq!(plain_prefix(&bytes), expected, "{byte} at {at} of {length}");
-                    assert_eq!(is_plain(&bytes), !special(byte), "{byte} at {at} of {length}");
                 }
             }
         }

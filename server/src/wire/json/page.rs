@@ -7,7 +7,7 @@
 
 use tablestone::{DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, Version};
 
-use super::encode::{EntityPrinter, end_annotation, push_annotation, push_value};
+use super::encode::{EntityPrinter, end_annotation, push_value};
 use super::escape::push_string;
 
 /// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
@@ -141,14 +141,8 @@ impl Known {
             let (name, value) = property?;
             let (value_type, annotated) = (value.value_type(), printer.annotates(value));
             known.text.push(b',');
-            if annotated {
-                push_annotation(&mut known.text, name, value_type);
-            }
-            let begins = known.text.len();
-            push_string(&mut known.text, name);
-            known.text.push(b':');
-            let end = known.text.len();
-            known.members.push(Member { value_type, annotated, name: begins, end });
+            let name = printer.push_name(&mut known.text, name, value);
+            known.members.push(Member { value_type, annotated, name, end: known.text.len() });
         }
         Ok(known)
     }
