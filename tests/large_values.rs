@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tablestone::env::{CrashStyle, SimEnv};
@@ -285,4 +288,42 @@ fn damage_to_a_kept_segment_is_found() {
         let name = if renamed.contains(name) { "t" } else { name };
         assert!(rows.iter().all(|(key, row)| content.tables[name][key] == *row));
     }
+}
+
+/// R-E22: what was found right is read in place from then on, but neither a verification nor a
+/// compaction that copies it relies on that.
+#[test]
+fn damage_to_a_value_that_was_read_is_found() {
+    let db = TestDb::with(options().memory_budget(32 << 20));
+    let table = db.t();
+    let large = |row: u8| [row; 70_000];
+    for row in 0..8 {
+        table.upsert("p", [row], large(row)).wait().unwrap();
+    }
+    db.flush().unwrap();
+    for row in 0..8 {
+        assert_eq!(*table.get("p", [row]).unwrap().unwrap().value, large(row));
+    }
+    let read = |path: PathBuf| {
+        let is_kept = path.extension().is_some_and(|extension| extension == "values");
+        let bytes = is_kept.then(|| fs::read(&path).unwrap())?;
+        let at = bytes.windows(1_000).position(|window| window == [3; 1_000])?;
+        Some((path, at as u64))
+    };
+    let entries = fs::read_dir(db.path()).unwrap().map(|entry| entry.unwrap().path());
+    let (path, at) = entries.filter_map(read).next().unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&[4], at + 1_000).unwrap();
+
+    let names_it = |outcome: Result<(), Error>| match outcome {
+        Err(Error::Corruption(corruption)) => assert_eq!(corruption.file, path),
+        other => panic!("{other:?}"),
+    };
+    names_it(db.verify());
+    for row in (0..8).filter(|row| *row != 3) {
+        table.upsert("p", [row], "small").wait().unwrap();
+    }
+    db.flush().unwrap();
+    // One compaction leaves little of the segment in use; the next moves that to a table file.
+    names_it(db.compact().and_then(|()| db.compact()));
 }

@@ -63,7 +63,7 @@ impl TableFile {
         cursor.seek_to_first()?;
         while let Some(entry) = cursor.entry() {
             if entry.kind == Kind::Reference {
-                values.read(entry.value)?;
+                values.verify(entry.value)?;
             }
             cursor.next()?;
         }

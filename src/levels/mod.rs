@@ -36,6 +36,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod value_file;
 mod values;
 mod view;
 

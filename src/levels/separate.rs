@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use super::output::Outputs;
 use super::tree::Tree;
-use super::values::{ValueContext, ValueFile, Values};
+use super::value_file::{ValueContext, ValueFile};
+use super::values::Values;
 use super::view::Frozen;
 use crate::entry::{Entry, Kind};
 use crate::error::Result;

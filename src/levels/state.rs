@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::edit::{Edit, FileRecord};
 use super::file::TableFile;
-use super::values::{ValueFile, Values};
+use super::value_file::ValueFile;
+use super::values::Values;
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;

@@ -103,11 +103,15 @@ impl Engine for Canopy {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         self.read(|tree| {
             Ok(tree.get(&key::encode(partition, row))?.map(|found| {
-                value.clear();
-                value.extend_from_slice(&found);
+                show(&found);
                 ETag::of(&found)
             }))
         })

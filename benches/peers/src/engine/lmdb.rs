@@ -113,12 +113,16 @@ impl Engine for Lmdb {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         let transaction = self.env.read_txn()?;
         let found = self.database.get(&transaction, &key::encode(partition, row))?;
         Ok(found.map(|found| {
-            value.clear();
-            value.extend_from_slice(found);
+            show(found);
             ETag::of(found)
         }))
     }

@@ -99,8 +99,21 @@ pub trait Engine: Send + Sync {
     /// one step as seen by other conditional writes.
     fn replace(&self, partition: &[u8], row: &[u8], etag: ETag, value: &[u8]) -> Result<bool>;
 
-    /// Copies the value of an entity; its ETag, or `None` if there is none.
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>>;
+    /// Shows the value of an entity, lent if the engine can; its ETag, or `None` if there is none.
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>>;
+
+    /// Copies the value of an entity; as [`show`](Self::show) else.
+    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+        self.show(partition, row, &mut |found| {
+            value.clear();
+            value.extend_from_slice(found);
+        })
+    }
 
     /// Shows up to `limit` values of a partition from a row key on, in order.
     fn page(

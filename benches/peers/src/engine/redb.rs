@@ -120,12 +120,16 @@ impl Engine for Redb {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         let key = key::encode(partition, row);
         Ok(self.read()?.get(&key[..])?.map(|found| {
-            value.clear();
-            value.extend_from_slice(found.value());
-            ETag::of(value)
+            show(found.value());
+            ETag::of(found.value())
         }))
     }
 

@@ -61,10 +61,14 @@ impl Engine for Sled {
         }
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         Ok(self.db.get(key::encode(partition, row))?.map(|found| {
-            value.clear();
-            value.extend_from_slice(&found);
+            show(&found);
             ETag::of(&found)
         }))
     }

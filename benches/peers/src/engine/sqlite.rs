@@ -107,14 +107,18 @@ impl Engine for Sqlite {
         self.changed(replace, params![partition, row, value, version])
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         self.read(|connection| {
             let mut get =
                 connection.prepare_cached("SELECT value FROM peers WHERE pk = ?1 AND rk = ?2")?;
             let found = get.query_row(params![partition, row], |found| {
                 let found = found.get_ref(0)?.as_blob()?;
-                value.clear();
-                value.extend_from_slice(found);
+                show(found);
                 Ok(ETag::of(found))
             });
             Ok(found.optional()?)

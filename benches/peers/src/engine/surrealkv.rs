@@ -121,11 +121,15 @@ impl Engine for Surreal {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         let transaction = self.tree.begin_with_mode(Mode::ReadOnly)?;
         Ok(transaction.get(key::encode(partition, row))?.map(|found| {
-            value.clear();
-            value.extend_from_slice(&found);
+            show(&found);
             ETag::of(&found)
         }))
     }

@@ -130,10 +130,14 @@ impl Engine for Tablestone {
         done(self.table(partition).replace(partition, row, condition, value).wait())
     }
 
-    fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {
+    fn show(
+        &self,
+        partition: &[u8],
+        row: &[u8],
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<ETag>> {
         Ok(self.table(partition).read(partition, row, |version, found| {
-            value.clear();
-            value.extend_from_slice(found);
+            show(found);
             ETag(version.ticks())
         })?)
     }

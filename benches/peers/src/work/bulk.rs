@@ -1,23 +1,17 @@
-//! Works that move much at once: loads, large values, deleting a partition.
+//! Works that move many entities at once: loads, deleting a partition.
 
 use std::time::Instant;
 
 use anyhow::Result;
-use rand::RngExt;
 
 use super::read::Seen;
 use super::stage::{Measured, Stage, Worker};
 use crate::engine::Engine;
 use crate::meter::Meter;
-use crate::workload::{Row, VERSION_BYTES};
+use crate::workload::Row;
 
 /// Entities of one write of a load.
 const LOAD: usize = 1_000;
-/// Bytes of a large value.
-const LARGE: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 20;
-/// Bytes of large values for a second that other works last.
-const LARGE_BYTES_A_SECOND: f64 = 300e6;
-
 /// Loads entities in this order; each thousand is one operation.
 pub(crate) fn load(
     stage: &Stage,
@@ -85,33 +79,6 @@ impl Stage {
         engine.settle()?;
         engine.close()
     }
-}
-
-pub(super) fn large_values(stage: &Stage) -> Result<Measured> {
-    let engine = stage.open()?;
-    let mut worker = Worker::new(stage, 0);
-    // To copy so much for every value would take a good part of the time.
-    let mut text = Vec::new();
-    stage.data.value_of(&mut worker.rng, 0, 2 * LARGE.end(), &mut text);
-    let meter = Meter::start()?;
-    let bytes = (stage.plan.seconds * LARGE_BYTES_A_SECOND) as u64;
-    while worker.logical_bytes < bytes {
-        stage.data.key(stage.data.scattered(worker.step), &mut worker.key);
-        worker.step += 1;
-        let size = worker.rng.random_range(LARGE);
-        let from = worker.rng.random_range(0..text.len() - size);
-        let value = &mut text[from..from + size];
-        value[..VERSION_BYTES].copy_from_slice(&worker.step.to_le_bytes());
-        worker.clock(|Worker { key, .. }| engine.put(&key.partition, &key.row, value))?;
-        worker.entities += 1;
-        worker.logical_bytes += (worker.key.len() + size) as u64;
-    }
-    engine.settle()?;
-    let elapsed = meter.elapsed();
-    let mut measured = stage.finish(engine, &meter, worker, elapsed)?;
-    let rate = measured.logical_bytes as f64 / 1e6 / measured.seconds;
-    measured.extras = [("MB/s".to_owned(), rate)].into();
-    Ok(measured)
 }
 
 /// Entities a second are those of the scan after the deletion, which finds out what it left behind.

@@ -7,6 +7,7 @@
 
 mod bulk;
 mod drop;
+mod large;
 mod mixed;
 mod read;
 pub mod recover;
@@ -99,8 +100,11 @@ works! {
         "delete the heaviest partition, then scan all that is left";
     "drop-table", Loaded, Unsynced, 1, drop::drop_table,
         "drop the table with all entities, while another one is read and written";
-    "large-values", Empty, Unsynced, 1, bulk::large_values,
+    "large-values", Empty, Unsynced, 1, large::put,
         "put values of 64 KiB to 1 MiB, 1 thread, until settled";
+    "large-durable", Empty, Synced, 1, large::put, "the same, each synced";
+    "large-get", Empty, Unsynced, 1, large::get,
+        "get one of them, lent where the engine lends values, 1 thread";
     "open-killed", Empty, Synced, 1, recover::open_killed,
         "open what a killed process left in its log, and read the last that it acknowledged";
 }

@@ -1,0 +1,225 @@
+//! [`ValueFile`]: one log segment that is kept for the large values in it, open.
+//!
+//! Invariant: what it gives out has the length and checksum that the reference says. Where the file is
+//! mapped, that is looked at when a value is first read since it was opened, and whenever it is asked
+//! for anew; else at every read.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::file::Janitor;
+use crate::env::{Disk, DiskFile, Mapping};
+use crate::error::{Damage, Error, Result};
+use crate::options::ReadMode;
+use crate::reference::{LARGE_VALUE_BYTES, Reference};
+use crate::wal::{SealedSegment, SegmentId};
+
+/// A log segment that is kept, open.
+pub(crate) struct ValueFile {
+    id: SegmentId,
+    len: u64,
+    path: PathBuf,
+    access: Access,
+    janitor: Arc<Janitor>,
+    obsolete: AtomicBool,
+}
+
+enum Access {
+    Mapped(Mapping, Checked),
+    Positioned(Arc<dyn DiskFile>),
+}
+
+/// Which values of a mapped file were found right: a value is long, and reading it all once more
+/// takes as long as its reader does. For each stretch of the file in which one value may begin, the
+/// checksum and length of the last one that was right there, or zero. The words order nothing: what
+/// they speak of never changes.
+struct Checked(Box<[AtomicU64]>);
+
+impl Checked {
+    fn new(file_len: u64) -> Self {
+        let stretches = file_len.div_ceil(LARGE_VALUE_BYTES as u64);
+        Self((0..stretches).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn word(reference: &Reference) -> u64 {
+        u64::from(reference.crc) << 32 | u64::from(reference.len)
+    }
+
+    fn slot(&self, reference: &Reference) -> Option<&AtomicU64> {
+        let stretch = reference.place.offset / LARGE_VALUE_BYTES as u64;
+        self.0.get(usize::try_from(stretch).ok()?)
+    }
+
+    fn contains(&self, reference: &Reference) -> bool {
+        let found = self.slot(reference).map(|slot| slot.load(Ordering::Relaxed));
+        found == Some(Self::word(reference))
+    }
+
+    fn note(&self, reference: &Reference) {
+        if let Some(slot) = self.slot(reference) {
+            slot.store(Self::word(reference), Ordering::Relaxed);
+        }
+    }
+}
+
+/// How a file is opened.
+pub(super) struct ValueContext<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) dir: &'a Path,
+    pub(super) read_mode: ReadMode,
+    pub(super) janitor: &'a Arc<Janitor>,
+}
+
+impl ValueFile {
+    /// Opens a segment that is sealed, and gives back the room behind its end.
+    pub(super) fn of_log(context: &ValueContext<'_>, sealed: SealedSegment) -> Result<Self> {
+        let path = sealed.id.path(context.dir);
+        let file = context.disk.open(&path).map_err(|e| Error::io("open", &path, e))?;
+        let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
+        if len > sealed.bytes {
+            let cut = file.set_len(sealed.bytes);
+            cut.map_err(|e| Error::io("set the length of", &path, e))?;
+        }
+        Self::new(context, sealed.id, file)
+    }
+
+    /// Opens a segment that the manifest refers to. A crash may have left it its name in the log.
+    pub(super) fn open(context: &ValueContext<'_>, id: SegmentId) -> Result<Self> {
+        let path = id.values_path(context.dir);
+        let opened = match context.disk.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                context.disk.open(&id.path(context.dir))
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(file) => Self::new(context, id, file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(&path)),
+            Err(error) => Err(Error::io("open", &path, error)),
+        }
+    }
+
+    fn new(context: &ValueContext<'_>, id: SegmentId, file: Arc<dyn DiskFile>) -> Result<Self> {
+        let path = id.values_path(context.dir);
+        let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
+        let access = match context.read_mode {
+            ReadMode::Mmap => {
+                let map = file.map().map_err(|e| Error::io("map", &path, e))?;
+                Access::Mapped(map, Checked::new(len))
+            }
+            ReadMode::Pread => Access::Positioned(file),
+        };
+        let janitor = Arc::clone(context.janitor);
+        Ok(Self { id, len, path, access, janitor, obsolete: AtomicBool::new(false) })
+    }
+
+    pub(super) fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// No state refers to it any more; the last one to hold it has it removed.
+    pub(super) fn set_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The value at a reference.
+    pub(super) fn read(&self, reference: &Reference) -> Result<Cow<'_, [u8]>> {
+        if let Access::Mapped(map, checked) = &self.access
+            && checked.contains(reference)
+        {
+            return Ok(Cow::Borrowed(mapped(map, reference)));
+        }
+        self.read_anew(reference)
+    }
+
+    /// The same, whether or not it was right before.
+    pub(super) fn read_anew(&self, reference: &Reference) -> Result<Cow<'_, [u8]>> {
+        let (offset, len) = (reference.place.offset, u64::from(reference.len));
+        // Before memory is taken for it.
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            let found = format!("the end of the file at {}", self.len);
+            return Err(self.damage(reference, found));
+        }
+        let value = match &self.access {
+            Access::Mapped(map, _) => Cow::Borrowed(mapped(map, reference)),
+            Access::Positioned(file) => {
+                let mut value = vec![0; reference.len as usize];
+                let read = file.read_at(&mut value, offset);
+                read.map_err(|e| Error::io("read", &self.path, e))?;
+                Cow::Owned(value)
+            }
+        };
+        if !reference.matches(&value) {
+            return Err(self.damage(reference, "bytes with another checksum".to_owned()));
+        }
+        if let Access::Mapped(_, checked) = &self.access {
+            checked.note(reference);
+        }
+        Ok(value)
+    }
+
+    #[cold]
+    fn damage(&self, reference: &Reference, found: String) -> Error {
+        let expected = format!("a value of {} bytes", reference.len);
+        Damage::new(0, expected, found).in_file(&self.path, reference.place.offset)
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            self.janitor.remove(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// What a reference refers to; nothing, if that is not in the file.
+fn mapped<'a>(map: &'a Mapping, reference: &Reference) -> &'a [u8] {
+    let start = usize::try_from(reference.place.offset).unwrap_or(usize::MAX);
+    let value = map.in_order().get(start..).and_then(|rest| rest.get(..reference.len as usize));
+    value.unwrap_or_default()
+}
+
+pub(super) fn missing(path: &Path) -> Error {
+    Damage::new(0, "a log segment whose values table files refer to", "no file").in_file(path, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::LogPlace;
+
+    #[test]
+    fn a_value_is_trusted_as_it_was_found_and_no_other() {
+        let reference = |offset, len, crc| {
+            let place = LogPlace { segment: SegmentId::FIRST, offset };
+            Reference { place, len, crc }
+        };
+        let checked = Checked::new(200_000);
+        let found = reference(70_000, 65_536, 7);
+        assert!(!checked.contains(&found));
+        checked.note(&found);
+        assert!(checked.contains(&found));
+        let others = [
+            reference(70_000, 65_536, 8),
+            reference(70_000, 65_537, 7),
+            reference(140_000, 65_536, 7),
+            reference(0, 65_536, 7),
+            reference(1 << 40, 65_536, 7),
+        ];
+        for other in others {
+            assert!(!checked.contains(&other), "{other:?}");
+        }
+        checked.note(&reference(1 << 40, 65_536, 7));
+        checked.note(&reference(130_000, 65_536, 9));
+        assert!(!checked.contains(&found), "another value begins there: one of them is found");
+    }
+}
