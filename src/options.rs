@@ -43,6 +43,11 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
+    /// With zstd at level 1 as [`Zstd`](Self::Zstd), but only once all that is stored, before
+    /// compression, is larger than the memory budget: until then the space would be of little use,
+    /// and reads are faster without. What was written by then, at most a memory budget of it, is
+    /// compressed when it is rewritten.
+    Automatic,
     /// Not at all.
     None,
     /// zstd at this level (1 to 19) in the levels below the youngest two, where the bulk of
@@ -122,7 +127,7 @@ impl Default for Options {
         Self {
             memory_budget: 256 << 20,
             durability: Durability::Sync,
-            compression: Compression::Zstd(1),
+            compression: Compression::Automatic,
             read_mode: ReadMode::Mmap,
             recovery: Recovery::Strict,
             background_threads: 2,
@@ -196,7 +201,7 @@ impl Options {
     /// Says which option is out of its range.
     pub(crate) fn check(&self) -> Result<()> {
         let zstd = match self.compression {
-            Compression::None => 1,
+            Compression::Automatic | Compression::None => 1,
             Compression::Zstd(level) => level,
         };
         let checks = [

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::compression::CompressionRule;
 use super::file::{Janitor, TableFile};
 use super::picker::{Picker, Task};
 use super::snapshots::Horizon;
@@ -98,7 +99,7 @@ impl BenchLevels {
             state: &self.state,
             horizon: &self.horizon,
             sizing: &self.sizing,
-            compresses: true,
+            compression: CompressionRule::always(1),
             running: Vec::new(),
             avoid: &HashSet::new(),
         }

@@ -149,7 +149,7 @@ impl Tree {
         ));
         let mut rule = Rule::new(&horizon, tombstones, last);
         let cut = Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] };
-        let mut outputs = Outputs::new(self, Level::ZERO, rule.bound(), cut);
+        let mut outputs = Outputs::new(self, None, rule.bound(), cut);
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
@@ -214,7 +214,8 @@ impl Tree {
         };
         let grandparents = if inputs.output == Level::ZERO { &[] } else { grandparents };
         let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents };
-        let mut outputs = Outputs::new(self, inputs.output, rule.bound(), cut);
+        let zstd = self.compression.zstd_at(inputs.output, state, 0);
+        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };

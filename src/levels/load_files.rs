@@ -19,6 +19,8 @@ use crate::version::Version;
 pub(super) struct LoadFiles {
     reservation: Reservation,
     version: Version,
+    /// Bytes of all keys and values so far.
+    raw_bytes: u64,
     /// The file that is being written, and its level.
     current: Option<(Level, Outputs<'static, Arc<Tree>>)>,
     /// Those before it, with their lengths, or about what these will be.
@@ -28,13 +30,14 @@ pub(super) struct LoadFiles {
 impl LoadFiles {
     /// All entries get this version.
     pub(super) fn new(reservation: Reservation, version: Version) -> Self {
-        Self { reservation, version, current: None, done: Vec::new() }
+        Self { reservation, version, raw_bytes: 0, current: None, done: Vec::new() }
     }
 
     /// Adds the next entry.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let entry = Entry { key, version: self.version, kind: Kind::Put, value };
         let file_bytes = self.reservation.tree.sizing.file_bytes;
+        self.raw_bytes += (key.len() + value.len()) as u64;
         match &mut self.current {
             Some((_, file)) if file.written_bytes() < file_bytes => file.add(entry, true),
             _ => {
@@ -42,7 +45,9 @@ impl LoadFiles {
                 let level = self.next_level();
                 let tree = Arc::clone(&self.reservation.tree);
                 let cut = Cut { file_bytes, grandparents: &[] };
-                let file = Outputs::new(tree, level, self.version, cut).helped();
+                let state = &tree.views.load().levels;
+                let zstd = tree.compression.zstd_at(level, state, self.raw_bytes);
+                let file = Outputs::new(tree, zstd, self.version, cut).helped();
                 self.current.insert((level, file)).1.add(entry, true)
             }
         }

@@ -14,6 +14,7 @@
 
 pub(crate) mod bench;
 mod compaction;
+mod compression;
 mod edit;
 mod file;
 #[cfg(any(test, fuzzing))]

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::file::{Janitor, TableFile};
-use super::state::Level;
 use super::tree::Tree;
 use crate::cache::BlockCache;
 use crate::entry::Entry;
@@ -51,7 +50,7 @@ impl Cut<'_> {
 /// Writes entries to as many files as they take.
 pub(super) struct Outputs<'a, T: Deref<Target = Tree> = &'a Tree> {
     tree: T,
-    level: Level,
+    zstd: Option<i32>,
     gc_bound: Version,
     cut: Cut<'a>,
     /// Whether helpers do part of it.
@@ -70,12 +69,13 @@ pub(super) struct Outputs<'a, T: Deref<Target = Tree> = &'a Tree> {
 }
 
 impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
-    pub(super) fn new(tree: T, level: Level, gc_bound: Version, cut: Cut<'a>) -> Self {
+    /// Compressed with this zstd level, if any.
+    pub(super) fn new(tree: T, zstd: Option<i32>, gc_bound: Version, cut: Cut<'a>) -> Self {
         Self {
             reserved: tree.reserved.starts(),
             next_reserved: 0,
             tree,
-            level,
+            zstd,
             gc_bound,
             cut,
             is_helped: false,
@@ -145,8 +145,7 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
         let id = FileId::new(self.tree.next_file.fetch_add(1, Ordering::Relaxed));
         let path = self.tree.dir.join(sst::file_name(id));
         let file = self.tree.disk.create(&path).map_err(|e| Error::io("create", &path, e))?;
-        let compression = self.tree.zstd.filter(|_| self.level >= Level::FIRST_COMPRESSED);
-        let options = WriterOptions { compression, ..WriterOptions::default() };
+        let options = WriterOptions { compression: self.zstd, ..WriterOptions::default() };
         let writer = Writer::new(file, path.clone(), id, options);
         let is_large = self.tree.sizing.file_bytes >= HELPED_FILE_BYTES;
         let pays = self.is_helped && is_large;

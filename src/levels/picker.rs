@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::compaction::Inputs;
+use super::compression::CompressionRule;
 use super::file::TableFile;
 use super::gc;
 use super::snapshots::Horizon;
@@ -118,8 +119,7 @@ pub(super) struct Picker<'a> {
     pub(super) state: &'a LevelState,
     pub(super) horizon: &'a Horizon,
     pub(super) sizing: &'a Sizing,
-    /// Whether deep levels are compressed.
-    pub(super) compresses: bool,
+    pub(super) compression: CompressionRule,
     pub(super) running: Vec<&'a Claim>,
     /// Files that turned out to be damaged.
     pub(super) avoid: &'a HashSet<FileId>,
@@ -225,8 +225,8 @@ impl Picker<'_> {
     /// One file of a level other than 0, to the next level.
     fn push_down(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         let inputs = self.free(self.descend(level, vec![Arc::clone(file)])?)?;
-        let begins_compressed = level.below() == Level::FIRST_COMPRESSED && self.compresses;
-        let moves = inputs.files.len() == 1 && !begins_compressed && !is_garbage(file);
+        let stays_as_it_is = !self.compression.begins_below(level, self.state);
+        let moves = inputs.files.len() == 1 && stays_as_it_is && !is_garbage(file);
         Some(if moves { Task::Move(inputs) } else { Task::Rewrite(inputs) })
     }
 

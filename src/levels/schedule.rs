@@ -134,7 +134,7 @@ impl Tree {
             state: &view.levels,
             horizon,
             sizing: &self.sizing,
-            compresses: self.zstd.is_some(),
+            compression: self.compression,
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
             avoid: &schedule.avoid,
         }

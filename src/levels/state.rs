@@ -29,8 +29,6 @@ pub(crate) struct Level(u8);
 impl Level {
     pub(crate) const ZERO: Self = Self(0);
     pub(crate) const ONE: Self = Self(1);
-    /// From this level on, blocks are compressed: above it data is rewritten soon anyway.
-    pub(crate) const FIRST_COMPRESSED: Self = Self(2);
     pub(crate) const LAST: Self = Self(LEVELS as u8 - 1);
 
     /// `None` if there is no such level.
@@ -43,8 +41,8 @@ impl Level {
     }
 
     /// The next deeper level; the last one stays what it is.
-    pub(crate) fn below(self) -> Self {
-        Self(self.0 + 1).min(Self::LAST)
+    pub(crate) const fn below(self) -> Self {
+        if self.0 < Self::LAST.0 { Self(self.0 + 1) } else { Self::LAST }
     }
 
     pub(crate) const fn index(self) -> usize {
@@ -73,6 +71,8 @@ pub(crate) struct LevelState {
     pub(crate) log_start: SegmentId,
     /// Stored bytes of each level.
     bytes: [u64; LEVELS],
+    /// Bytes of keys and values of each level, before any compression.
+    raw_bytes: [u64; LEVELS],
 }
 
 impl LevelState {
@@ -85,6 +85,7 @@ impl LevelState {
             flushed: Version::ZERO,
             log_start,
             bytes: [0; LEVELS],
+            raw_bytes: [0; LEVELS],
         }
     }
 
@@ -117,11 +118,18 @@ impl LevelState {
         self.bytes.get(level.index()).copied().unwrap_or_default()
     }
 
+    /// Bytes of keys and values from level 0 to this one, before any compression.
+    pub(super) fn raw_bytes_down_to(&self, level: Level) -> u64 {
+        self.raw_bytes.iter().take(level.index() + 1).sum()
+    }
+
     fn apply(&mut self, change: &Change) {
-        for ((level, files), bytes) in Level::all().zip(&mut self.levels).zip(&mut self.bytes) {
+        for (level, files) in Level::all().zip(&mut self.levels) {
             change.apply_to_level(level, files);
-            *bytes = files.iter().map(|f| f.meta.bytes).sum();
         }
+        let files = self.levels.each_ref();
+        self.bytes = files.map(|files| files.iter().map(|file| file.meta.bytes).sum());
+        self.raw_bytes = files.map(|files| files.iter().map(|file| file.meta.raw_bytes).sum());
         let values = Arc::clone(&self.values);
         let files = values.files().chain(&change.values_added);
         self.values = Arc::new(Values::referenced(files, self.files().map(|(_, file)| file)));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::Guard;
 use parking_lot::{Condvar, Mutex};
 
+use super::compression::CompressionRule;
 use super::file::Janitor;
 use super::manifest::{Manifest, ManifestId};
 use super::picker;
@@ -23,7 +24,7 @@ use crate::env::{Clock, Disk, Jobs};
 use crate::error::{Corruption, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
-use crate::options::{Compression, Options, ReadMode, Sizing};
+use crate::options::{Options, ReadMode, Sizing};
 use crate::sst::FileId;
 use crate::version::Version;
 use crate::wal::SegmentId;
@@ -69,7 +70,7 @@ pub(crate) struct Tree {
     pub(super) cache: Arc<BlockCache>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) sizing: Sizing,
-    pub(super) zstd: Option<i32>,
+    pub(super) compression: CompressionRule,
     pub(super) read_mode: ReadMode,
     pub(super) compaction_threads: usize,
     pub(super) views: Views,
@@ -110,10 +111,6 @@ impl Tree {
     pub(super) fn new(context: OpenContext<'_>, found: Found) -> Arc<Self> {
         let OpenContext { disk, clock, jobs, dir, options, cache, metrics } = context;
         let manifest = Manifest::new(Arc::clone(&disk), dir.clone(), found.newest_manifest);
-        let zstd = match options.compression {
-            Compression::None => None,
-            Compression::Zstd(level) => Some(level),
-        };
         let snapshots = Snapshots::default();
         snapshots.publish(found.levels.flushed);
         Arc::new_cyclic(|this| Self {
@@ -125,7 +122,7 @@ impl Tree {
             cache,
             metrics,
             sizing: options.sizing(),
-            zstd,
+            compression: CompressionRule::of(options),
             read_mode: options.read_mode,
             compaction_threads: options.background_threads,
             views: Views::new(Arc::new(found.levels), options.sizing().memtable_bytes),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Durability, Entity, Error, Limit, Options, OutOfOrder, Precondition};
+use tablestone::{
+    Compression, Database, Durability, Entity, Error, Limit, Options, OutOfOrder, Precondition,
+};
 
 use crate::support::model::{self, Key, Model, TableModel, check_all, check_query, load};
 use crate::support::sim::{CRASH_STYLES, DIR, open, sim_options};
@@ -524,4 +526,18 @@ fn r_e22_damage_in_a_loaded_file_is_reported() {
     assert!(matches!(read, Some(Error::Corruption(_))), "{read:?}");
     env.crash(CrashStyle::KeepAll);
     check_all(&Database::open("other", sim_options(&env)).unwrap(), &Model::default());
+}
+
+/// What of a table is loaded beyond the memory budget is compressed, so that its space is bounded.
+#[test]
+fn a_large_table_is_loaded_compressed() {
+    let db = TestDb::with(options().compression(Compression::Automatic));
+    let mut loader = db.load_table("t").unwrap();
+    for row in 0..10_000u32 {
+        loader.put("p", row.to_be_bytes(), [7; 90]).unwrap();
+    }
+    loader.finish().unwrap();
+    let stored = db.stats().file_bytes();
+    assert!((64 << 10..2 * (64 << 10) + 1_000_000 / 4).contains(&stored), "{stored}");
+    assert_eq!(all_rows(&db.table("t").unwrap()).len(), 10_000);
 }

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::path::Path;
 
-use tablestone::{Database, Durability, Options, Page, ReadMode, Row, Table, TableView};
+use tablestone::{
+    Compression, Database, Durability, Options, Page, ReadMode, Row, Table, TableView,
+};
 use tempfile::TempDir;
 
 use super::wait::LIMIT;
@@ -23,6 +25,7 @@ pub fn options() -> Options {
     Options::default()
         .memory_budget(64 << 10)
         .durability(Durability::Os)
+        .compression(Compression::Zstd(1))
         .read_mode(read_mode())
         .busy_timeout(LIMIT)
 }

@@ -1,6 +1,7 @@
 //! The tree on a simulated machine, against a naive model of what it holds.
 
 mod background;
+mod compression;
 mod crash;
 mod manifest;
 mod model;
@@ -16,7 +17,7 @@ use crate::entry::{Cursor, Kind};
 use crate::env::{Env, SimEnv};
 use crate::error::Result;
 use crate::merge::{CacheUse, Merge, Source};
-use crate::options::{Options, Recovery};
+use crate::options::{Compression, Options, Recovery};
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
 use crate::wal::SegmentId;
@@ -50,7 +51,10 @@ impl World {
     fn new(seed: u64) -> Self {
         let env = SimEnv::new(seed);
         // The smallest there is: memtables and files of 8 KiB, level 1 of 32 KiB.
-        let options = Options::default().memory_budget(64 << 10).env(Arc::new(env.clone()));
+        let options = Options::default()
+            .memory_budget(64 << 10)
+            .compression(Compression::Zstd(1))
+            .env(Arc::new(env.clone()));
         let tree = open(&env, &options).unwrap().tree;
         tree.start().unwrap();
         Self { env, options, tree, log: Vec::new() }
