@@ -14,7 +14,7 @@ use super::file::Janitor;
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
-use crate::reference::{LARGE_VALUE_BYTES, Reference};
+use crate::reference::Reference;
 use crate::wal::{SealedSegment, SegmentId};
 
 /// A log segment that is kept, open.
@@ -33,29 +33,31 @@ enum Access {
 }
 
 /// Which values of a mapped file were found right: a value is long, and reading it all once more
-/// takes as long as its reader does. For each stretch of the file in which one value may begin, the
-/// checksum and length of the last one that was right there, or zero. The words order nothing: what
-/// they speak of never changes.
+/// takes as long as its reader does. For each stretch of the file: checksum, place in the stretch, and
+/// low bits of the length of the last value that began there and was right; or zero. The words order
+/// nothing: what they speak of never changes.
 struct Checked(Box<[AtomicU64]>);
+
+/// As long as the shortest value that usually stays in the log: no two begin within it.
+const STRETCH_BYTES: u64 = 64 << 10;
 
 impl Checked {
     fn new(file_len: u64) -> Self {
-        let stretches = file_len.div_ceil(LARGE_VALUE_BYTES as u64);
-        Self((0..stretches).map(|_| AtomicU64::new(0)).collect())
+        Self((0..file_len.div_ceil(STRETCH_BYTES)).map(|_| AtomicU64::new(0)).collect())
     }
 
     fn word(reference: &Reference) -> u64 {
-        u64::from(reference.crc) << 32 | u64::from(reference.len)
+        let place = reference.place.offset % STRETCH_BYTES;
+        u64::from(reference.crc) << 32 | place << 16 | u64::from(reference.len & 0xFFFF)
     }
 
     fn slot(&self, reference: &Reference) -> Option<&AtomicU64> {
-        let stretch = reference.place.offset / LARGE_VALUE_BYTES as u64;
-        self.0.get(usize::try_from(stretch).ok()?)
+        self.0.get(usize::try_from(reference.place.offset / STRETCH_BYTES).ok()?)
     }
 
     fn contains(&self, reference: &Reference) -> bool {
-        let found = self.slot(reference).map(|slot| slot.load(Ordering::Relaxed));
-        found == Some(Self::word(reference))
+        let word = self.slot(reference).map_or(0, |slot| slot.load(Ordering::Relaxed));
+        word != 0 && word == Self::word(reference)
     }
 
     fn note(&self, reference: &Reference) {
@@ -211,6 +213,7 @@ mod tests {
         let others = [
             reference(70_000, 65_536, 8),
             reference(70_000, 65_537, 7),
+            reference(70_001, 65_536, 7),
             reference(140_000, 65_536, 7),
             reference(0, 65_536, 7),
             reference(1 << 40, 65_536, 7),
@@ -221,5 +224,6 @@ mod tests {
         checked.note(&reference(1 << 40, 65_536, 7));
         checked.note(&reference(130_000, 65_536, 9));
         assert!(!checked.contains(&found), "another value begins there: one of them is found");
+        assert!(!checked.contains(&reference(0, 1 << 16, 0)), "nothing was found there");
     }
 }
