@@ -34,9 +34,8 @@ pub(super) fn get(stage: &Stage) -> Result<Measured> {
     let mut filler = Worker::new(stage, 0);
     fill(stage, &*engine, &mut filler)?;
     engine.settle()?;
-    engine.close()?;
     let values = filler.step;
-    let measured = stage.timed(|engine, worker| {
+    let measured = stage.timed_on(engine, stage.plan.seconds, |engine, worker| {
         let any = worker.rng.random_range(0..values);
         stage.data.key(stage.data.scattered(any), &mut worker.key);
         let mut read = Seen::default();

@@ -104,7 +104,15 @@ impl Stage {
         seconds: f64,
         operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
     ) -> Result<Measured> {
-        let engine = self.open()?;
+        self.timed_on(self.open()?, seconds, operation)
+    }
+
+    pub(super) fn timed_on(
+        &self,
+        engine: Box<dyn Engine>,
+        seconds: f64,
+        operation: impl Fn(&dyn Engine, &mut Worker<'_>) -> Result<()> + Sync,
+    ) -> Result<Measured> {
         let start = Barrier::new(self.threads() + 1);
         let meter = Meter::start()?;
         let (workers, ended) = thread::scope(|scope| {
