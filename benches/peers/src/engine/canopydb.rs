@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use canopydb::{Database, DbOptions, EnvOptions, Error, Tree};
 
-use super::{Durability, ETag, Engine, Setup, key};
+use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 const TREE: &[u8] = b"peers";
@@ -103,12 +103,7 @@ impl Engine for Canopy {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         self.read(|tree| {
             Ok(tree.get(&key::encode(partition, row))?.map(|found| {
                 show(&found);

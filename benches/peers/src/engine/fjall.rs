@@ -16,7 +16,7 @@ use anyhow::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use super::stripes::Stripes;
-use super::{Durability, ETag, Engine, Setup, key};
+use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 struct Fjall {
@@ -96,12 +96,7 @@ impl Engine for Fjall {
         Ok(unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         Ok(self.keyspace.get(key::encode(partition, row))?.map(|found| {
             show(&found);
             ETag::of(&found)

@@ -14,7 +14,7 @@ use anyhow::Result;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RwTxn};
 
-use super::{Durability, ETag, Engine, Setup, key};
+use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 const MAP_BYTES: usize = 64 << 30;
@@ -113,12 +113,7 @@ impl Engine for Lmdb {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         let transaction = self.env.read_txn()?;
         let found = self.database.get(&transaction, &key::encode(partition, row))?;
         Ok(found.map(|found| {

@@ -74,6 +74,9 @@ impl ETag {
     }
 }
 
+/// Is shown the bytes of a value.
+pub type Show<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// A database that works use from many threads. Values begin with eight bytes that differ in every
 /// write.
 pub trait Engine: Send + Sync {
@@ -100,12 +103,7 @@ pub trait Engine: Send + Sync {
     fn replace(&self, partition: &[u8], row: &[u8], etag: ETag, value: &[u8]) -> Result<bool>;
 
     /// Shows the value of an entity, lent if the engine can; its ETag, or `None` if there is none.
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>>;
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>>;
 
     /// Copies the value of an entity; as [`show`](Self::show) else.
     fn get(&self, partition: &[u8], row: &[u8], value: &mut Vec<u8>) -> Result<Option<ETag>> {

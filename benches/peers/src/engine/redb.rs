@@ -12,7 +12,7 @@ use redb::{
     Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, Table, TableDefinition,
 };
 
-use super::{ETag, Engine, Setup, key};
+use super::{ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("peers");
@@ -120,12 +120,7 @@ impl Engine for Redb {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         let key = key::encode(partition, row);
         Ok(self.read()?.get(&key[..])?.map(|found| {
             show(found.value());

@@ -15,7 +15,7 @@ use rocksdb::{
 };
 
 use super::stripes::Stripes;
-use super::{Durability, ETag, Engine, Setup, key};
+use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 const MEMTABLES: usize = 4;
@@ -86,12 +86,7 @@ impl Engine for Rocks {
         Ok(unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         Ok(self.db.get_pinned(key::encode(partition, row))?.map(|found| {
             show(&found);
             ETag::of(&found)

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use sled::{Batch, Db, Mode};
 
-use super::{Durability, ETag, Engine, Setup, key};
+use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 struct Sled {
@@ -61,12 +61,7 @@ impl Engine for Sled {
         }
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         Ok(self.db.get(key::encode(partition, row))?.map(|found| {
             show(&found);
             ETag::of(&found)

@@ -15,7 +15,7 @@ use anyhow::Result;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::{Durability, ETag, Engine, Setup};
+use super::{Durability, ETag, Engine, Setup, Show};
 use crate::workload::{Row, VERSION_BYTES};
 
 const PUT: &str = "INSERT INTO peers VALUES (?1, ?2, ?3) \
@@ -107,12 +107,7 @@ impl Engine for Sqlite {
         self.changed(replace, params![partition, row, value, version])
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         self.read(|connection| {
             let mut get =
                 connection.prepare_cached("SELECT value FROM peers WHERE pk = ?1 AND rk = ?2")?;

@@ -12,7 +12,7 @@ use anyhow::Result;
 use surrealkv::{Durability, Error, LSMIterator, Mode, Transaction, Tree, TreeBuilder};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ETag, Engine, Setup, key};
+use super::{ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 struct Surreal {
@@ -121,12 +121,7 @@ impl Engine for Surreal {
         self.write_if(&key::encode(partition, row), value, unchanged)
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         let transaction = self.tree.begin_with_mode(Mode::ReadOnly)?;
         Ok(transaction.get(key::encode(partition, row))?.map(|found| {
             show(&found);

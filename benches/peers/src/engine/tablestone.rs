@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tablestone::{Batch, Database, Durability, Error, Options, Precondition, Table, Version};
 
-use super::{ETag, Engine, Setup, Tables};
+use super::{ETag, Engine, Setup, Show, Tables};
 use crate::workload::Row;
 
 struct Tablestone {
@@ -130,12 +130,7 @@ impl Engine for Tablestone {
         done(self.table(partition).replace(partition, row, condition, value).wait())
     }
 
-    fn show(
-        &self,
-        partition: &[u8],
-        row: &[u8],
-        show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<ETag>> {
+    fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         Ok(self.table(partition).read(partition, row, |version, found| {
             show(found);
             ETag(version.ticks())
