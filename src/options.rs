@@ -43,10 +43,10 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// With zstd at level 1 as [`Zstd`](Self::Zstd), but only once all that is stored, before
-    /// compression, is larger than the memory budget: until then the space would be of little use,
-    /// and reads are faster without. What was written by then, at most a memory budget of it, is
-    /// compressed when it is rewritten.
+    /// The default: with zstd at level 1 as [`Zstd`](Self::Zstd), but of each level only once it and
+    /// those above it have more bytes of keys and values than the memory budget. Until then the space
+    /// would be of little use, and reads are faster without. What was written by then, about a memory
+    /// budget of it, is compressed when it is rewritten.
     Automatic,
     /// Not at all.
     None,

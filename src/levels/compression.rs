@@ -6,8 +6,8 @@
 //! it (DESIGN.md, section 9).
 //!
 //! Invariant: if new files for a level are compressed, so are those for any deeper one. What was
-//! written before there was so much, at most a memory budget of it, stays as it is until it is
-//! rewritten.
+//! written before there was so much stays as it is until it is rewritten: about a memory budget of it
+//! each time that the tree grows past that.
 
 use super::state::{Level, LevelState};
 use crate::options::{Compression, Options};

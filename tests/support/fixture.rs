@@ -19,8 +19,8 @@ pub fn read_mode() -> ReadMode {
     }
 }
 
-/// The smallest memory budget, so that a few hundred entities fill several levels; and no write is
-/// refused because the disk is slow.
+/// The smallest memory budget, so that a few hundred entities fill several levels; deep levels are
+/// compressed however little there is; and no write is refused because the disk is slow.
 pub fn options() -> Options {
     Options::default()
         .memory_budget(64 << 10)

@@ -50,7 +50,7 @@ const DIR: &str = "db";
 impl World {
     fn new(seed: u64) -> Self {
         let env = SimEnv::new(seed);
-        // The smallest there is: memtables and files of 8 KiB, level 1 of 32 KiB.
+        // The smallest there is: memtables and files of 8 KiB, level 1 of 32 KiB; compressed below.
         let options = Options::default()
             .memory_budget(64 << 10)
             .compression(Compression::Zstd(1))
