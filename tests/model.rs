@@ -12,7 +12,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Error, Options, Snapshot, Table, TableView, Version};
+use tablestone::{Compression, Database, Error, Options, Snapshot, Table, TableView, Version};
 
 use support::model::{
     Handles, Model, Outcome, QuerySpec, Write, check_all, check_query, partition_key, row_key,
@@ -82,7 +82,10 @@ impl Machine {
         let env = SimEnv::new(seed);
         // With every other seed, much stays in the log.
         let large = if seed.is_multiple_of(2) { 200 } else { usize::MAX };
-        let options = sim_options(&env).large_value_bytes(large);
+        // With every second pair, nothing is compressed before there is more than memory.
+        let automatic = seed & 2 != 0;
+        let compression = if automatic { Compression::Automatic } else { Compression::Zstd(1) };
+        let options = sim_options(&env).large_value_bytes(large).compression(compression);
         let mut machine = Self {
             env,
             options,

@@ -11,6 +11,7 @@ mod world;
 
 use arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use tablestone::Compression;
 
 use model::Write;
 use world::{Scan, World};
@@ -70,15 +71,18 @@ enum DiskError {
 /// Longer stories find nothing that shorter ones do not, and take longer to run.
 const STEPS: usize = 300;
 
+const COMPRESSIONS: [Compression; 3] =
+    [Compression::None, Compression::Zstd(1), Compression::Automatic];
+
 fuzz_target!(|data: &[u8]| {
     // Steps are read until the bytes end, so that longer inputs are longer stories.
     let mut input = Unstructured::new(data);
-    let (Ok(seed), Ok(mapped), Ok(compressed)) =
-        (input.arbitrary(), input.arbitrary(), input.arbitrary())
+    let (Ok(seed), Ok(mapped), Ok(compression)) =
+        (input.arbitrary(), input.arbitrary(), input.choose(&COMPRESSIONS))
     else {
         return;
     };
-    let mut world = World::new(seed, mapped, compressed);
+    let mut world = World::new(seed, mapped, *compression);
     for _ in 0..STEPS {
         if input.is_empty() {
             break;

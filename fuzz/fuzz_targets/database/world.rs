@@ -73,12 +73,12 @@ pub(crate) struct Scan {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, mapped: bool, compressed: bool) -> Self {
+    pub(crate) fn new(seed: u64, mapped: bool, compression: Compression) -> Self {
         let env = SimEnv::new(seed);
         let options = Options::default()
             .memory_budget(64 << 10)
             .read_mode(if mapped { ReadMode::Mmap } else { ReadMode::Pread })
-            .compression(if compressed { Compression::Zstd(1) } else { Compression::None })
+            .compression(compression)
             .env(Arc::new(env.clone()));
         let mut world = Self {
             env,

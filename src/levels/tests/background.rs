@@ -67,9 +67,7 @@ fn many_rows_reach_deep_levels() {
 
 #[test]
 fn rows_in_order_are_moved_and_not_rewritten() {
-    let mut world = World::new(3);
-    world.options = world.options.clone().compression(Compression::None);
-    world.reopen().unwrap();
+    let mut world = World::with(3, Compression::None);
     for i in 0..6_000 {
         world.put(key(i), [7; 60]);
         world.env.run_all();

@@ -5,10 +5,7 @@ use crate::sst::FileMeta;
 
 /// A world whose compression is automatic: its memory budget is 64 KiB.
 fn world(seed: u64) -> World {
-    let mut world = World::new(seed);
-    world.options = world.options.clone().compression(Compression::Automatic);
-    world.reopen().unwrap();
-    world
+    World::with(seed, Compression::Automatic)
 }
 
 /// Writes rows of 80 bytes that compress well.

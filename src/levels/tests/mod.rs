@@ -48,12 +48,17 @@ struct World {
 const DIR: &str = "db";
 
 impl World {
+    /// Deep levels are compressed however little there is.
     fn new(seed: u64) -> Self {
+        Self::with(seed, Compression::Zstd(1))
+    }
+
+    fn with(seed: u64, compression: Compression) -> Self {
         let env = SimEnv::new(seed);
-        // The smallest there is: memtables and files of 8 KiB, level 1 of 32 KiB; compressed below.
+        // The smallest there is: memtables and files of 8 KiB, level 1 of 32 KiB.
         let options = Options::default()
             .memory_budget(64 << 10)
-            .compression(Compression::Zstd(1))
+            .compression(compression)
             .env(Arc::new(env.clone()));
         let tree = open(&env, &options).unwrap().tree;
         tree.start().unwrap();

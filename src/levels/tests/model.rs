@@ -5,8 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::env::CrashStyle;
 
-const KEYS: u64 = 120;
-
 #[derive(Clone, Debug)]
 enum Step {
     /// So many writes, from a seed.
@@ -39,29 +37,53 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn write(world: &mut World, seed: u64, count: u64) {
+/// What is written: of how many keys, and of how many bytes the longest value.
+#[derive(Clone, Copy, Debug)]
+struct Workload {
+    keys: u64,
+    longest: u64,
+}
+
+/// Few rows hide one another. Many are more than the memory budget, from where on automatic
+/// compression compresses.
+fn workload() -> impl Strategy<Value = Workload> {
+    prop_oneof![
+        Just(Workload { keys: 120, longest: 200 }),
+        Just(Workload { keys: 1_500, longest: 800 })
+    ]
+}
+
+fn compression() -> impl Strategy<Value = Compression> {
+    prop_oneof![Just(Compression::Automatic), Just(Compression::None), Just(Compression::Zstd(1))]
+}
+
+fn write(world: &mut World, workload: Workload, seed: u64, count: u64) {
     let mut dice = Dice(seed);
     for _ in 0..count {
-        let n = dice.roll(KEYS);
+        let n = dice.roll(workload.keys);
         world.write(match dice.roll(30) {
             0 => Op::DeleteRange(key(n), key(n + dice.roll(40))),
             1..8 => Op::Delete(key(n)),
-            _ => Op::Put(key(n), vec![n as u8; dice.roll(200) as usize]),
+            _ => Op::Put(key(n), vec![n as u8; dice.roll(workload.longest) as usize]),
         });
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// R-E08, R-E10, R-E11: what is read is what was written, now and at every live snapshot.
     #[test]
-    fn any_history_reads_as_the_model(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut world = World::new(steps.len() as u64);
+    fn any_history_reads_as_the_model(
+        compression in compression(),
+        workload in workload(),
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let mut world = World::with(steps.len() as u64, compression);
         let mut snapshots: Vec<Version> = Vec::new();
         for step in steps {
             match step {
-                Step::Write(seed, count) => write(&mut world, seed, count),
+                Step::Write(seed, count) => write(&mut world, workload, seed, count),
                 Step::Freeze => {
                     world.freeze();
                     world.tree.on_published();
@@ -99,7 +121,7 @@ proptest! {
         prop_assert_eq!(world.table_files(), world.levels().files().count());
         let entries = |levels: &LevelState| -> u64 { levels.files().map(|(_, f)| f.meta.entries).sum() };
         world.tree.compact_all().unwrap();
-        let rows = world.model(world.log.len()).len() as u64;
-        prop_assert_eq!(entries(&world.levels()), rows, "nothing is stored in vain");
+        let live = world.model(world.log.len()).len() as u64;
+        prop_assert_eq!(entries(&world.levels()), live, "nothing is stored in vain");
     }
 }
