@@ -24,12 +24,16 @@ mod replay;
 mod salvage;
 mod scan;
 mod segment;
+mod segments;
+mod walk;
 mod writeback;
 mod writer;
 
 pub(crate) use record::payload_crc;
-pub(crate) use replay::{Replayed, ReplayedRecord, Visit, replay};
-pub(crate) use segment::{SealedSegment, SegmentId, SegmentPlan, Segments, is_ours};
+pub(crate) use replay::{Replayed, replay};
+pub(crate) use segment::{SealedSegment, SegmentId, is_ours};
+pub(crate) use segments::{SegmentPlan, Segments};
+pub(crate) use walk::{ReplayedRecord, Visit};
 pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};
 

@@ -65,6 +65,12 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The seal of a segment that is synced up to there.
+    pub(super) fn seal(version: Version, durable_end: u64) -> Self {
+        let payload_crc = payload_crc(&[]);
+        Self { payload_len: 0, payload_crc, kind: Kind::Seal, version, durable_end }
+    }
+
     /// Length of header, payload and padding.
     pub(super) fn record_bytes(&self) -> u64 {
         record_bytes(self.payload_len as usize) as u64

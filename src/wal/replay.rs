@@ -15,27 +15,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::record::{
-    ALIGNMENT, HEADER_BYTES, Header, Kind, NOTHING_DURABLE, TERMINATOR, payload_crc,
-};
+use super::record::{HEADER_BYTES, Header, NOTHING_DURABLE, TERMINATOR};
 use super::salvage::Repairs;
-use super::scan::{Item, Scan, WINDOW_BYTES};
+use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SealedSegment, SegmentId};
+use super::walk::{Ending, Visit, Walk, walk};
 use crate::env::Disk;
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::version::Version;
-
-/// A record as it is replayed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReplayedRecord<'a> {
-    pub(crate) version: Version,
-    pub(crate) segment: SegmentId,
-    pub(crate) payload: &'a [u8],
-    /// Where the payload is, to report what is wrong with it.
-    pub(crate) file: &'a Path,
-    pub(crate) offset: u64,
-}
 
 /// What a replay found.
 #[derive(Debug)]
@@ -64,9 +52,6 @@ pub(crate) struct Torn {
     /// bytes are counted too.
     pub(crate) bytes: u64,
 }
-
-/// Receives the records of a replay.
-pub(crate) type Visit<'a> = dyn FnMut(ReplayedRecord<'_>) -> Result<()> + 'a;
 
 /// Replays the log from segment `first` on, which the manifest names: the oldest that may hold
 /// what is not in table files. Older segments are only listed. [`SegmentId::NONE`] stands for
@@ -136,110 +121,6 @@ struct Replay<'a> {
     unproved_bytes: u64,
     lost: Vec<Corruption>,
     repairs: Repairs,
-}
-
-/// What was read of one segment.
-#[derive(Debug)]
-pub(super) struct Walk {
-    pub(super) id: SegmentId,
-    pub(super) records: u64,
-    bytes: u64,
-    /// Version of the last record here or before.
-    pub(super) last: Version,
-    /// Where the records end.
-    end: u64,
-    /// What follows them.
-    ending: Ending,
-    /// Everything below was synced, as a record says, and so was every segment before.
-    proven: u64,
-    /// What was skipped in salvage.
-    pub(super) damages: Vec<Corruption>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Sealed,
-    Clean,
-    /// Bytes that are no record, up to that many.
-    Torn(&'static str, u64),
-}
-
-impl Walk {
-    /// A segment of which nothing could be read.
-    pub(super) fn unread(id: SegmentId, last: Version) -> Self {
-        let end = segment::HEADER_BYTES as u64;
-        let (records, bytes, damages) = (0, 0, Vec::new());
-        let (ending, proven) = (Ending::Sealed, NOTHING_DURABLE);
-        Self { id, records, bytes, last, end, ending, proven, damages }
-    }
-
-    /// Whether anything was ever written behind the header.
-    fn is_written(&self) -> bool {
-        self.records > 0 || self.ending != Ending::Clean
-    }
-}
-
-/// Reads one segment: hands its records to `visit`, all later than `last`.
-pub(super) fn walk(
-    scan: &mut Scan,
-    mode: Recovery,
-    last: Version,
-    visit: &mut Visit<'_>,
-) -> Result<Walk> {
-    let (path, segment) = (scan.path.clone(), scan.header.id);
-    let mut walk = Walk::unread(scan.header.id, last.max(scan.header.after));
-    loop {
-        let at = walk.end;
-        let bad = match scan.read(at)? {
-            Item::End => match scan.find(at, |header| header.durable_end > at)? {
-                None => {
-                    walk.ending = Ending::Clean;
-                    return Ok(walk);
-                }
-                Some(_) => "zeros",
-            },
-            Item::Seal { version, .. } if version < walk.last => "a seal before its records",
-            Item::Seal { version, durable_end } => {
-                walk.last = version;
-                walk.proven = walk.proven.max(durable_end);
-                walk.ending = Ending::Sealed;
-                return Ok(walk);
-            }
-            Item::Batch { version, .. } if version <= walk.last => "a record out of order",
-            Item::Batch { version, durable_end, payload, next } => {
-                let offset = next - payload.len().next_multiple_of(ALIGNMENT) as u64;
-                let record = ReplayedRecord { version, segment, payload, file: &path, offset };
-                match visit(record) {
-                    Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
-                        walk.damages.push(*damage);
-                    }
-                    outcome => outcome?,
-                }
-                walk.records += 1;
-                walk.bytes += next - at;
-                walk.last = version;
-                walk.end = next;
-                walk.proven = walk.proven.max(durable_end);
-                continue;
-            }
-            Item::Bad(found) => {
-                if scan.find(at, |header| header.durable_end > at)?.is_none() {
-                    walk.ending = Ending::Torn(found, scan.extent(at)?);
-                    return Ok(walk);
-                }
-                found
-            }
-        };
-        let damage = Damage::new(at, "a whole record, the next in order", bad);
-        match (mode, damage.in_file(&path, 0)) {
-            (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
-            (_, error) => return Err(error),
-        }
-        match scan.find(at + ALIGNMENT as u64, |header| header.version >= walk.last)? {
-            Some(next) => walk.end = next,
-            None => return Ok(walk),
-        }
-    }
 }
 
 impl Replay<'_> {
@@ -465,19 +346,13 @@ fn write_again(scan: &mut Scan, walk: &Walk) -> Result<()> {
 
 /// Seals a segment where its records end, which are durable.
 fn seal(scan: &Scan, walk: &Walk) -> Result<()> {
-    let mut bytes = seal_header(walk.last, walk.end).encode(scan.place(walk.end)).to_vec();
+    let mut bytes = Header::seal(walk.last, walk.end).encode(scan.place(walk.end)).to_vec();
     bytes.extend(TERMINATOR);
     let written = scan.file.write_at(&bytes, walk.end);
     written.map_err(|e| Error::io("write to", &scan.path, e))?;
     scan.file.sync().map_err(|e| Error::io("sync", &scan.path, e))?;
     let end = walk.end + bytes.len() as u64;
     scan.file.set_len(end).map_err(|e| Error::io("set the length of", &scan.path, e))
-}
-
-/// The seal of a segment that is synced up to there.
-pub(super) fn seal_header(version: Version, durable_end: u64) -> Header {
-    let payload_crc = payload_crc(&[]);
-    Header { payload_len: 0, payload_crc, kind: Kind::Seal, version, durable_end }
 }
 
 /// Replays arbitrary bytes as a segment, and behind a whole header.

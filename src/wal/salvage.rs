@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::record::{HEADER_BYTES, Header, Kind, Place, payload_crc, push_record};
-use super::replay::{seal_header, walk};
 use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SegmentId};
+use super::walk::walk;
 use crate::env::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::options::Recovery;
@@ -153,7 +153,7 @@ impl<'a> Copy<'a> {
     fn finish(mut self) -> Result<()> {
         self.write()?;
         let end = self.written;
-        self.push(seal_header(self.last, end), &[])?;
+        self.push(Header::seal(self.last, end), &[])?;
         self.buffer.resize(self.buffer.len() + HEADER_BYTES, 0);
         self.write()?;
         self.file.sync().map_err(|e| Error::io("sync", self.path, e))

@@ -34,10 +34,8 @@ use super::record::{
     HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, NOTHING_DURABLE, Place, TERMINATOR, push_record,
     record_bytes,
 };
-use super::replay::seal_header;
-use super::segment::{
-    self, FIRST_ZEROS_BYTES, OpenSegment, SealedSegment, SegmentId, SegmentPlan, Segments,
-};
+use super::segment::{self, SealedSegment, SegmentId};
+use super::segments::{FIRST_ZEROS_BYTES, OpenSegment, SegmentPlan, Segments, write_zeros};
 use super::writeback::Writeback;
 use crate::env::Disk;
 use crate::error::{Error, Limit, Result};
@@ -418,7 +416,7 @@ impl Writer {
     fn write_zeros(&mut self) -> Result<()> {
         let from = self.active.prewritten;
         let ahead = from + self.next_zeros(from) as u64;
-        let zeros = segment::write_zeros(&*self.active.file, from, ahead);
+        let zeros = write_zeros(&*self.active.file, from, ahead);
         zeros.map_err(|e| Error::io("write to", &self.active.path, e))?;
         self.active.prewritten = ahead;
         Ok(())
@@ -474,7 +472,7 @@ impl Writer {
 
     /// Writes the seal behind what was gathered; it says of the records what they say of each other.
     fn seal(&mut self) -> Result<()> {
-        self.gather(seal_header(self.last, self.durable_end()), &[]);
+        self.gather(Header::seal(self.last, self.durable_end()), &[]);
         self.write_group()
     }
 

@@ -1,0 +1,131 @@
+//! [`walk`]: reads one segment from its header to where its records end, and says what is there.
+//!
+//! A segment ends at its seal, or at its first bytes that are no record: torn, unless a record behind
+//! them says that they were synced. Then they are damage.
+
+use std::path::Path;
+
+use super::record::{ALIGNMENT, NOTHING_DURABLE};
+use super::scan::{Item, Scan};
+use super::segment::{self, SegmentId};
+use crate::error::{Corruption, Damage, Error, Result};
+use crate::options::Recovery;
+use crate::version::Version;
+
+/// A record as it is replayed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplayedRecord<'a> {
+    pub(crate) version: Version,
+    pub(crate) segment: SegmentId,
+    pub(crate) payload: &'a [u8],
+    /// Where the payload is, to report what is wrong with it.
+    pub(crate) file: &'a Path,
+    pub(crate) offset: u64,
+}
+
+/// Receives the records of a replay.
+pub(crate) type Visit<'a> = dyn FnMut(ReplayedRecord<'_>) -> Result<()> + 'a;
+
+/// What was read of one segment.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) id: SegmentId,
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    /// Version of the last record here or before.
+    pub(super) last: Version,
+    /// Where the records end.
+    pub(super) end: u64,
+    /// What follows them.
+    pub(super) ending: Ending,
+    /// Everything below was synced, as a record says, and so was every segment before.
+    pub(super) proven: u64,
+    /// What was skipped in salvage.
+    pub(super) damages: Vec<Corruption>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Sealed,
+    Clean,
+    /// Bytes that are no record, up to that many.
+    Torn(&'static str, u64),
+}
+
+impl Walk {
+    /// A segment of which nothing could be read.
+    pub(super) fn unread(id: SegmentId, last: Version) -> Self {
+        let end = segment::HEADER_BYTES as u64;
+        let (records, bytes, damages) = (0, 0, Vec::new());
+        let (ending, proven) = (Ending::Sealed, NOTHING_DURABLE);
+        Self { id, records, bytes, last, end, ending, proven, damages }
+    }
+
+    /// Whether anything was ever written behind the header.
+    pub(super) fn is_written(&self) -> bool {
+        self.records > 0 || self.ending != Ending::Clean
+    }
+}
+
+/// Reads one segment: hands its records to `visit`, all later than `last`.
+pub(super) fn walk(
+    scan: &mut Scan,
+    mode: Recovery,
+    last: Version,
+    visit: &mut Visit<'_>,
+) -> Result<Walk> {
+    let (path, segment) = (scan.path.clone(), scan.header.id);
+    let mut walk = Walk::unread(scan.header.id, last.max(scan.header.after));
+    loop {
+        let at = walk.end;
+        let bad = match scan.read(at)? {
+            Item::End => match scan.find(at, |header| header.durable_end > at)? {
+                None => {
+                    walk.ending = Ending::Clean;
+                    return Ok(walk);
+                }
+                Some(_) => "zeros",
+            },
+            Item::Seal { version, .. } if version < walk.last => "a seal before its records",
+            Item::Seal { version, durable_end } => {
+                walk.last = version;
+                walk.proven = walk.proven.max(durable_end);
+                walk.ending = Ending::Sealed;
+                return Ok(walk);
+            }
+            Item::Batch { version, .. } if version <= walk.last => "a record out of order",
+            Item::Batch { version, durable_end, payload, next } => {
+                let offset = next - payload.len().next_multiple_of(ALIGNMENT) as u64;
+                let record = ReplayedRecord { version, segment, payload, file: &path, offset };
+                match visit(record) {
+                    Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
+                        walk.damages.push(*damage);
+                    }
+                    outcome => outcome?,
+                }
+                walk.records += 1;
+                walk.bytes += next - at;
+                walk.last = version;
+                walk.end = next;
+                walk.proven = walk.proven.max(durable_end);
+                continue;
+            }
+            Item::Bad(found) => {
+                if scan.find(at, |header| header.durable_end > at)?.is_none() {
+                    walk.ending = Ending::Torn(found, scan.extent(at)?);
+                    return Ok(walk);
+                }
+                found
+            }
+        };
+        let damage = Damage::new(at, "a whole record, the next in order", bad);
+        match (mode, damage.in_file(&path, 0)) {
+            (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
+            (_, error) => return Err(error),
+        }
+        match scan.find(at + ALIGNMENT as u64, |header| header.version >= walk.last)? {
+            Some(next) => walk.end = next,
+            None => return Ok(walk),
+        }
+    }
+}
