@@ -7,7 +7,7 @@
 //! the visible version over the whole group and wakes who waits.
 //!
 //! Invariants: log order is version order. A reader never sees a version that is not durable
-//! under [`Durability::Sync`]. A hot partition pays no sync per writer: the latch is free again
+//! under [`Durability::Sync`](crate::Durability::Sync). A hot partition pays no sync per writer: the latch is free again
 //! before the sync begins. A failed write or sync poisons the pipeline: nothing unsynced is ever
 //! published, later writes are refused, reads go on.
 //!

@@ -3,131 +3,31 @@
 //! ```text
 //! entry* | restart prefix u64 * | restart offset u32 * | common prefix of all keys
 //!        | base version u64 | length of the common prefix u32 | number of restarts u32
-//! entry = shared | unshared | body length << 1 | kind || key suffix || version delta | value
-//!         \_________ varints _______________________/                 \____ body ________/
-//! kind  = 1: put; 0: deletion, or a reference to a value if there are bytes of it
 //! ```
 //!
-//! Invariant: entries are ordered by key ascending, then version descending. A key is stored as
-//! the number of bytes it shares with the key before and the rest; an entry at a restart offset
-//! shares none, so it can be read alone. The version is a zigzag difference from the base version,
+//! Invariant: [entries](RawEntry) are ordered by key ascending, then version descending. One at a
+//! restart offset shares no bytes with the key before, so it can be read alone. The base version is
 //! that of the first entry. Index partitions are blocks as well, with a restart at every entry.
 //!
-//! A restart prefix is what follows the common prefix in the restart's key, its first eight bytes
-//! as a big-endian number (zeros where the key is shorter). A lookup searches these numbers, which
-//! lie side by side, and touches a key only where they are equal, then walks from the restart
-//! found: two or three places in memory instead of one for each step of the search.
+//! A lookup searches the [prefixes](super::prefixes) of the restarts' keys, touches a key only where
+//! they are equal, and walks from the restart found.
 //!
 //! A view never trusts what it reads: bytes that passed their checksum but are no block give
 //! [`Damage`], whose offset is that within the payload.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
-use crate::entry::{Found, Kind};
+use super::prefixes::find_prefix;
+use super::raw_entry::{RawEntry, suffix_at};
+use crate::entry::Found;
 use crate::error::Damage;
-use crate::key::{common_prefix, first_eight};
-use crate::varint::{read_varint, read_wide_varint};
+use crate::key::common_prefix;
 use crate::version::Version;
 
 /// Bytes after the common prefix.
 pub(super) const TAIL_BYTES: usize = 16;
 /// Prefix and offset.
 pub(super) const RESTART_BYTES: usize = 12;
-
-/// After so many equal prefixes, the end of them is searched for.
-const SAME_WALKED: usize = 4;
-
-/// Of at most so many prefixes, all are looked at: more than most blocks have.
-const COUNTED: usize = 24;
-
-/// Most suffixes are not longer.
-const FEW_BYTES: usize = 32;
-
-/// One entry as it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RawEntry<'a> {
-    /// How many bytes the key shares with the key before.
-    pub(super) shared: usize,
-    /// The rest of the key.
-    pub(super) suffix: &'a [u8],
-    /// All that the block has from the suffix on.
-    onward: &'a [u8],
-    bit: u8,
-    body: &'a [u8],
-    /// Offset of the entry after.
-    pub(super) next: usize,
-}
-
-impl RawEntry<'_> {
-    /// What kind of entry it is, with this value.
-    #[inline]
-    pub(super) fn kind(&self, value: &[u8]) -> Kind {
-        Kind::of_stored(self.bit, value)
-    }
-
-    /// Makes `key` the entry's, which begins with the first `kept` bytes of it: with the shared
-    /// bytes, or at a restart perhaps with more.
-    #[inline]
-    pub(super) fn put_key(&self, key: &mut Vec<u8>, kept: usize) {
-        key.truncate(kept);
-        let new = kept - self.shared;
-        let len = self.suffix.len() - new;
-        match self.onward.get(new..).and_then(|onward| onward.first_chunk::<FEW_BYTES>()) {
-            // A copy of as many bytes as the compiler knows of is an instruction or two.
-            Some(few) if len <= FEW_BYTES => {
-                key.extend_from_slice(few);
-                key.truncate(kept + len);
-            }
-            _ => key.extend_from_slice(self.suffix.get(new..).unwrap_or_default()),
-        }
-    }
-
-    /// Whether the key is `key`, if the shared bytes are.
-    #[inline]
-    pub(super) fn has_key(&self, key: &[u8]) -> bool {
-        // One byte settles it for neighbours, mostly the last, before what ends every key.
-        let byte = |bytes: &[u8]| bytes.len().checked_sub(2).and_then(|at| bytes.get(at)).copied();
-        let rest = key.get(self.shared..);
-        rest.is_some_and(|rest| byte(rest) == byte(self.suffix) && rest == self.suffix)
-    }
-}
-
-/// The three numbers that an entry begins with.
-struct EntryHead {
-    shared: usize,
-    unshared: usize,
-    tag: usize,
-}
-
-impl EntryHead {
-    /// The head at the front, and what follows it.
-    #[inline]
-    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        // Nearly all take one, one, and one or two bytes.
-        if let Some((four, after)) = bytes.split_first_chunk() {
-            let word = u32::from_le_bytes(*four) as usize;
-            let (shared, unshared, low) = (word & 0x7F, word >> 8 & 0x7F, word >> 16 & 0x7F);
-            if word & 0x0080_8080 == 0 {
-                return Some((Self { shared, unshared, tag: low }, bytes.get(3..)?));
-            }
-            if word & 0x8000_8080 == 0 {
-                return Some((Self { shared, unshared, tag: low | word >> 24 << 7 }, after));
-            }
-        }
-        Self::split_any(bytes)
-    }
-
-    #[cold]
-    fn split_any(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (shared, a) = read_varint(bytes)?;
-        let (unshared, b) = read_varint(bytes.get(a..)?)?;
-        let (tag, c) = read_varint(bytes.get(a + b..)?)?;
-        let number = |number: u64| usize::try_from(number).ok();
-        let head = Self { shared: number(shared)?, unshared: number(unshared)?, tag: number(tag)? };
-        Some((head, bytes.get(a + b + c..)?))
-    }
-}
 
 /// An entry that was looked for.
 struct SearchHit<'a> {
@@ -224,25 +124,13 @@ impl<'a> Block<'a> {
 
     #[inline]
     pub(super) fn entry_parts(&self, at: usize) -> Option<RawEntry<'a>> {
-        let bytes = self.entries.get(at..)?;
-        let (EntryHead { shared, unshared, tag }, onward) = EntryHead::split(bytes)?;
-        let (suffix, bytes) = onward.split_at_checked(unshared)?;
-        let (body, after) = bytes.split_at_checked(tag >> 1)?;
-        Some(RawEntry {
-            shared,
-            suffix,
-            onward,
-            bit: (tag & 1) as u8,
-            body,
-            next: self.entries.len() - after.len(),
-        })
+        RawEntry::read(self.entries, at)
     }
 
     /// The key of the entry at a restart offset.
     #[inline]
     fn restart_key(&self, offset: usize) -> Result<&'a [u8], Damage> {
-        let key = self.entries.get(offset..).and_then(EntryHead::split);
-        key.and_then(|(head, rest)| rest.get(..head.unshared)).ok_or_else(|| no_entry(offset))
+        suffix_at(self.entries, offset).ok_or_else(|| no_entry(offset))
     }
 
     /// Version and value of an entry.
@@ -255,10 +143,7 @@ impl<'a> Block<'a> {
     // Always: it is a handful of instructions at the end of every search and step.
     #[inline(always)]
     pub(super) fn body_parts(&self, entry: &RawEntry<'a>) -> Option<(Version, &'a [u8])> {
-        // Tombstones have few bytes of their own.
-        let (delta, len) = read_wide_varint(entry.onward.get(entry.suffix.len()..)?)?;
-        let version = Version::from_ticks(self.base.wrapping_add(unzigzag(delta)));
-        Some((version, entry.body.get(len..)?))
+        entry.body(self.base)
     }
 
     /// The first entry at or after (`key`, `at`), if there is one: its key begins with the first
@@ -405,71 +290,13 @@ fn split_end(bytes: &[u8], len: usize) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(bytes.len().checked_sub(len)?)
 }
 
-/// What follows the first `common` bytes of a key, as [`find_prefix`] searches for it.
-#[inline]
-pub(super) fn prefix_of(key: &[u8], common: usize) -> [u8; 8] {
-    first_eight(key.get(common..).unwrap_or_default()).to_le_bytes()
-}
-
-/// Of ascending keys that all begin with `common`, given by their [prefixes](prefix_of): those
-/// that only a comparison in full tells from `key`. Those before are before it, those after are
-/// after it.
-#[inline]
-pub(super) fn find_prefix(prefixes: &[[u8; 8]], common: &[u8], key: &[u8]) -> Range<usize> {
-    let Some(rest) = after_common(key, common) else {
-        let end = if *key < *common { 0 } else { prefixes.len() };
-        return end..end;
-    };
-    let target = first_eight(rest);
-    let number = |prefix: &[u8; 8]| u64::from_le_bytes(*prefix);
-    // Halves, until there are few enough to look at all of them.
-    let (mut start, mut few) = (0, prefixes);
-    while few.len() > COUNTED {
-        let (left, right) = few.split_at(few.len() / 2);
-        match right.first() {
-            Some(middle) if number(middle) < target => {
-                start += left.len();
-                few = right;
-            }
-            _ => few = left,
-        }
-    }
-    // All at once: where one step of a search waits for the one before, these wait for memory together.
-    let low = start + few.iter().filter(|prefix| number(prefix) < target).count();
-    let mut high = low;
-    while prefixes.get(high).is_some_and(|prefix| number(prefix) == target) {
-        high += 1;
-        // Few keys have all eight bytes in common, as a rule.
-        if high - low == SAME_WALKED {
-            let rest = prefixes.get(high..).unwrap_or_default();
-            return low..high + rest.partition_point(|prefix| number(prefix) == target);
-        }
-    }
-    low..high
-}
-
-/// What follows `common` in a key that begins with it, without a call.
-#[inline]
-fn after_common<'k>(key: &'k [u8], common: &[u8]) -> Option<&'k [u8]> {
-    let (front, rest) = key.split_at_checked(common.len())?;
-    (common_prefix(front, common) == common.len()).then_some(rest)
-}
-
-/// Small differences of either sign as small numbers.
-pub(super) fn zigzag(difference: u64) -> u64 {
-    difference << 1 ^ ((difference as i64) >> 63) as u64
-}
-
-fn unzigzag(number: u64) -> u64 {
-    number >> 1 ^ (number & 1).wrapping_neg()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::super::block_builder::{BlockBuilder, RestartInterval};
     use super::*;
+    use crate::entry::Kind;
 
     type Row = (Vec<u8>, u64, bool, Vec<u8>);
 
@@ -583,11 +410,6 @@ mod tests {
                     let _ = block.find(&row.0, Version::from_ticks(row.1));
                 }
             }
-        }
-
-        #[test]
-        fn zigzag_is_reversible(number in any::<u64>()) {
-            prop_assert_eq!(unzigzag(zigzag(number)), number);
         }
     }
 }

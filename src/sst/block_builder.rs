@@ -2,7 +2,9 @@
 //!
 //! Invariant: entries are added in the block's order, by key ascending, then version descending.
 
-use super::block::{RESTART_BYTES, TAIL_BYTES, prefix_of, zigzag};
+use super::block::{RESTART_BYTES, TAIL_BYTES};
+use super::prefixes::prefix_of;
+use super::raw_entry::zigzag;
 use crate::entry::Kind;
 use crate::key::common_prefix;
 use crate::varint::push_varint;

@@ -13,8 +13,10 @@
 
 use std::ops::Range;
 
-use super::block::{Block, RawEntry, find_prefix, prefix_of};
+use super::block::Block;
 use super::block_builder::{BlockBuilder, RestartInterval};
+use super::prefixes::{find_prefix, prefix_of};
+use super::raw_entry::RawEntry;
 use crate::cache::BlockOffset;
 use crate::entry::Kind;
 use crate::error::Damage;

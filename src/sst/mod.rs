@@ -28,6 +28,8 @@ mod frame;
 pub(crate) mod fuzz;
 mod index;
 mod meta;
+mod prefixes;
+mod raw_entry;
 mod reader;
 mod run;
 mod sink;

@@ -1,7 +1,7 @@
 //! The log: every commit, in version order, before it is in a table file.
 //!
 //! One stream of records over numbered segment files. Commits append groups of records and sync
-//! them ([`Writer`]); opening a database replays what the table files do not hold ([`replay`]);
+//! them ([`Writer`]); opening a database replays what the table files do not hold ([`replay`](replay()));
 //! segments whose records all are in table files are used again ([`Segments`]), or kept as they are
 //! for the large values in them, to which table files refer.
 //!

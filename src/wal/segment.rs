@@ -32,7 +32,7 @@ impl SegmentId {
         self.named(dir, EXTENSION)
     }
 
-    /// Its file once it is [kept](Segments::keep) for the values in it.
+    /// Its file once it is [kept](super::Segments::keep) for the values in it.
     pub(crate) fn values_path(self, dir: &Path) -> PathBuf {
         self.named(dir, VALUES_EXTENSION)
     }
