@@ -18,6 +18,29 @@ pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// The same, without a branch for how many bytes it takes if these are at most eight.
+#[inline]
+pub(crate) fn push_wide_varint(out: &mut Vec<u8>, value: u64) {
+    let len = varint_len(value);
+    if len > 8 {
+        return push_varint(out, value);
+    }
+    // Seven bits to each of eight bytes, and the mark of those that others follow.
+    let x = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) << 4;
+    let x = x & 0x0000_3FFF_0000_3FFF | (x & 0x0FFF_C000_0FFF_C000) << 2;
+    let x = x & 0x007F_007F_007F_007F | (x & 0x3F80_3F80_3F80_3F80) << 1;
+    let marks = 0x8080_8080_8080_8080 & ((1 << (8 * (len - 1))) - 1);
+    let end = out.len() + len;
+    out.extend_from_slice(&(x | marks).to_le_bytes());
+    out.truncate(end);
+}
+
+/// How many bytes a varint takes.
+#[inline]
+pub(crate) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// Appends a varint length and the bytes.
 pub(crate) fn push_slice(out: &mut Vec<u8>, bytes: &[u8]) {
     push_varint(out, bytes.len() as u64);
@@ -180,11 +203,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_round_trip(value in prop_oneof![any::<u64>(), (0u32..64).prop_map(|b| 1 << b)]) {
+        fn varints_round_trip(number in any::<u64>(), shift in 0..64, power in any::<bool>()) {
+            let value = if power { 1u64 << shift } else { number >> shift };
             let mut out = Vec::new();
             push_varint(&mut out, value);
             prop_assert_eq!(read_varint(&out), Some((value, out.len())));
             prop_assert_eq!(read_varint(&out[..out.len() - 1]), None);
+            let mut wide = Vec::new();
+            push_wide_varint(&mut wide, value);
+            prop_assert_eq!((&wide, varint_len(value)), (&out, out.len()));
             let len = out.len();
             for after in [0x00, 0x7F, 0x80, 0xFF] {
                 out.truncate(len);

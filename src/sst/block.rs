@@ -296,7 +296,7 @@ mod tests {
 
     use super::super::block_builder::{BlockBuilder, RestartInterval};
     use super::*;
-    use crate::entry::Kind;
+    use crate::entry::{Entry, Kind};
 
     type Row = (Vec<u8>, u64, bool, Vec<u8>);
 
@@ -317,7 +317,8 @@ mod tests {
         let mut builder = BlockBuilder::new(RestartInterval { entries, bytes: 60 });
         for (key, version, put, value) in rows {
             let kind = if *put { Kind::Put } else { Kind::Delete };
-            builder.add(key, Version::from_ticks(*version), kind, value);
+            let entry = Entry { key, version: Version::from_ticks(*version), kind, value };
+            builder.add(&entry, builder.common(key));
         }
         builder.finish().to_vec()
     }

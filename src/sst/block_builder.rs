@@ -4,10 +4,10 @@
 
 use super::block::{RESTART_BYTES, TAIL_BYTES};
 use super::prefixes::prefix_of;
-use super::raw_entry::zigzag;
-use crate::entry::Kind;
+use super::raw_entry::{EntryHead, zigzag};
+use crate::entry::Entry;
 use crate::key::common_prefix;
-use crate::varint::push_varint;
+use crate::varint::{push_wide_varint, varint_len};
 use crate::version::Version;
 
 /// Upper bound of an entry's size beside its key and value.
@@ -80,7 +80,15 @@ impl BlockBuilder {
         self.last_version
     }
 
-    pub(super) fn add(&mut self, key: &[u8], version: Version, kind: Kind, value: &[u8]) {
+    /// How many bytes a key and the last one have in common at their front.
+    #[inline]
+    pub(super) fn common(&self, key: &[u8]) -> usize {
+        common_prefix(&self.last_key, key)
+    }
+
+    /// Adds an entry, with what its key and the last one have in [common](Self::common).
+    pub(super) fn add(&mut self, entry: &Entry<'_>, common: usize) {
+        let Entry { key, version, kind, value } = *entry;
         if self.is_empty() {
             self.base = version.ticks();
         }
@@ -91,20 +99,19 @@ impl BlockBuilder {
             self.run = 0;
             0
         } else {
-            common_prefix(&self.last_key, key)
+            common
         };
         self.run += 1;
         let suffix = key.get(shared..).unwrap_or_default();
         let delta = zigzag(version.ticks().wrapping_sub(self.base));
         let body_len = varint_len(delta) + value.len();
-        push_varint(&mut self.bytes, shared as u64);
-        push_varint(&mut self.bytes, suffix.len() as u64);
-        push_varint(&mut self.bytes, (body_len as u64) << 1 | u64::from(kind.bit()));
+        let tag = body_len << 1 | usize::from(kind.bit());
+        EntryHead { shared, unshared: suffix.len(), tag }.push(&mut self.bytes);
         self.bytes.extend_from_slice(suffix);
-        push_varint(&mut self.bytes, delta);
+        push_wide_varint(&mut self.bytes, delta);
         self.bytes.extend_from_slice(value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(suffix);
+        self.last_key.truncate(common);
+        self.last_key.extend_from_slice(key.get(common..).unwrap_or_default());
         self.last_version = version;
     }
 
@@ -143,26 +150,5 @@ impl BlockBuilder {
         self.restarts.clear();
         self.restart_keys.clear();
         self.run = 0;
-    }
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_length_of_a_varint_is_what_it_takes(number in any::<u64>(), shift in 0..64) {
-            let number = number >> shift;
-            let mut out = Vec::new();
-            push_varint(&mut out, number);
-            prop_assert_eq!(varint_len(number), out.len());
-        }
     }
 }

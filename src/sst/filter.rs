@@ -3,16 +3,13 @@
 //! One Bloom filter for each about 4 KiB of bits, so that all probes of a lookup share a page; a
 //! hash's high bits choose the filter. Every distinct key is an item, and every partition (the
 //! encoded prefix of its keys). Each filter is sized for the items it got. It is stored as the
-//! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits. It is
-//! asked where it lies, by the arithmetic of that crate.
+//! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits. Bits are
+//! set and asked where they lie, by the arithmetic of that crate.
 
 use bloomfilter::Bloom;
 use bloomfilter::reexports::siphasher::sip::SipHasher13;
 
-use super::index::BlockHandle;
-use crate::cache::BlockOffset;
 use crate::error::Damage;
-use crate::varint::{Decoder, push_varint};
 
 /// At 16 bits and 7 probes an item, 0.07 % of absent keys pass. Each costs a read of the device where
 /// data outgrows memory, and at 10 bits they were a half of what absent keys cost there.
@@ -93,14 +90,79 @@ impl FilterBuilder {
 fn encode_filter(hashes: &[u64]) -> Vec<u8> {
     let bytes = (hashes.len().max(1) * BITS_PER_ITEM).div_ceil(8);
     // Fails only for a size or number of items of zero.
-    let Ok(mut bloom) = Bloom::<u64>::new_with_seed(bytes, bytes * 8 / BITS_PROBED_FOR, &SEED)
-    else {
+    let Ok(bloom) = Bloom::<u64>::new_with_seed(bytes, bytes * 8 / BITS_PROBED_FOR, &SEED) else {
         return Vec::new();
     };
+    let probes = bloom.number_of_hash_functions();
+    let mut encoded = bloom.into_bytes();
+    let head = encoded.len() - bytes;
+    let (_, bits) = encoded.split_at_mut(head);
+    let len = Divisor::new(bytes as u64 * 8);
     for hash in hashes {
-        bloom.set(hash);
+        set(bits, len, probes, *hash);
     }
-    bloom.into_bytes()
+    encoded
+}
+
+/// Sets the bits of the item with this hash.
+#[inline]
+fn set(bits: &mut [u8], len: Divisor, probes: u32, hash: u64) {
+    let mut set_bit = |probe| {
+        let bit = len.remainder(probe);
+        if let Some(byte) = bits.get_mut((bit / 8) as usize) {
+            *byte |= 1 << (bit % 8);
+        }
+    };
+    let (first, second) = (first_probe(SEED_KEYS, hash), second_probe(SEED_KEYS, hash));
+    set_bit(first);
+    if probes > 1 {
+        set_bit(second);
+    }
+    let mut sum = first.wrapping_add(second);
+    for _ in 2..probes {
+        sum = sum.wrapping_add(second);
+        set_bit(later_probe(sum));
+    }
+}
+
+/// A divisor of many numbers, whose remainders take two multiplications each and no division.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    divisor: u64,
+    /// 2^64 divided by it, rounded down, or one less.
+    inverse: u64,
+}
+
+impl Divisor {
+    /// For a divisor from 1 to 2^63.
+    fn new(divisor: u64) -> Self {
+        Self { divisor, inverse: u64::MAX / divisor }
+    }
+
+    #[inline]
+    fn remainder(self, number: u64) -> u64 {
+        // It lacks less than number / 2^64 of the quotient, so rounded down it is that or one less.
+        let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
+        let rest = number - quotient * self.divisor;
+        rest.checked_sub(self.divisor).unwrap_or(rest)
+    }
+}
+
+/// The first probe of the item with this hash, before it is taken modulo the number of bits.
+#[inline]
+fn first_probe([a, b, _, _]: [u64; 4], hash: u64) -> u64 {
+    SipHasher13::new_with_keys(a, b).hash(&hash.to_le_bytes())
+}
+
+#[inline]
+fn second_probe([_, _, c, d]: [u64; 4], hash: u64) -> u64 {
+    SipHasher13::new_with_keys(c, d).hash(&hash.to_le_bytes())
+}
+
+/// A probe after these: `sum` is the first and as many times the second as there are probes before it.
+#[inline]
+fn later_probe(sum: u64) -> u64 {
+    sum.checked_sub(LARGEST_PRIME).unwrap_or(sum)
 }
 
 /// After so many probes, one absent key in twenty is left.
@@ -159,13 +221,9 @@ impl<'a> Filter<'a> {
     /// Asks the first probes: `None` if they show that the item with this hash is not in it.
     #[inline]
     pub(super) fn ask(&self, hash: u64) -> Option<Rest<'a>> {
-        let hashes = |[a, b, c, d]: [u64; 4]| {
-            let bytes = hash.to_le_bytes();
-            let first = SipHasher13::new_with_keys(a, b).hash(&bytes);
-            if !self.has(first) {
-                return None;
-            }
-            Some((first, SipHasher13::new_with_keys(c, d).hash(&bytes)))
+        let hashes = |keys| {
+            let first = first_probe(keys, hash);
+            self.has(first).then(|| (first, second_probe(keys, hash)))
         };
         // The seed that every filter has is known before the filter was fetched from memory.
         let (first, second) =
@@ -206,78 +264,12 @@ impl Rest<'_> {
     fn asked_up_to(mut self, probes: u32) -> Option<Self> {
         while self.asked < probes {
             self.sum = self.sum.wrapping_add(self.second);
-            if !self.filter.has(self.sum.checked_sub(LARGEST_PRIME).unwrap_or(self.sum)) {
+            if !self.filter.has(later_probe(self.sum)) {
                 return None;
             }
             self.asked += 1;
         }
         Some(self)
-    }
-}
-
-/// Where the filters are: back to back, one block each.
-#[derive(Debug, Default)]
-pub(super) struct FilterIndex {
-    start: u64,
-    /// End of each, from `start`.
-    ends: Vec<u64>,
-}
-
-impl FilterIndex {
-    pub(super) fn new(start: u64) -> Self {
-        Self { start, ends: Vec::new() }
-    }
-
-    pub(super) fn push(&mut self, stored_len: usize) {
-        self.ends.push(self.ends.last().unwrap_or(&0) + stored_len as u64);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// The block of a filter. `ordinals` is that of the first.
-    #[inline]
-    pub(super) fn handle(&self, filter: usize, ordinals: usize) -> Option<BlockHandle> {
-        let end = *self.ends.get(filter)?;
-        let start = filter.checked_sub(1).and_then(|f| self.ends.get(f)).copied().unwrap_or(0);
-        Some(BlockHandle {
-            offset: BlockOffset(self.start.checked_add(start)?),
-            len: usize::try_from(end - start).ok()?,
-            compressed: false,
-            ordinal: ordinals.saturating_add(filter),
-            entries_before: 0,
-        })
-    }
-
-    /// Memory it takes.
-    pub(super) fn bytes(&self) -> usize {
-        self.ends.capacity() * size_of::<u64>()
-    }
-
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        push_varint(out, self.start);
-        push_varint(out, self.ends.len() as u64);
-        let mut before = 0;
-        for &end in &self.ends {
-            push_varint(out, end - before);
-            before = end;
-        }
-    }
-
-    pub(super) fn decode(decoder: &mut Decoder<'_>) -> Result<Self, Damage> {
-        let start = decoder.varint("the offset of the filters")?;
-        let at = *decoder;
-        // Every filter takes a byte here, so their number cannot exceed what is left.
-        let count = decoder.length("a number of filters", decoder.rest().len())?;
-        if count == 0 {
-            return Err(at.damage("at least one filter", "none"));
-        }
-        let mut index = Self::new(start);
-        for _ in 0..count {
-            index.push(decoder.length("a filter's length", u32::MAX as usize)?);
-        }
-        Ok(index)
     }
 }
 
@@ -373,24 +365,31 @@ mod tests {
             }
         }
 
+        /// The bits are those that the crate sets.
         #[test]
-        fn the_filter_index_round_trips(lens in proptest::collection::vec(1usize..5000, 1..20)) {
-            let mut index = FilterIndex::new(1234);
-            for &len in &lens {
-                index.push(len);
+        fn a_filter_is_what_the_crate_writes(
+            hashes in proptest::collection::vec(any::<u64>(), 0..300),
+        ) {
+            let encoded = encode_filter(&hashes);
+            let bits = Filter::parse(&encoded).unwrap().bits.len();
+            let items = bits * 8 / BITS_PROBED_FOR;
+            let mut bloom = Bloom::<u64>::new_with_seed(bits, items, &SEED).unwrap();
+            hashes.iter().for_each(|hash| bloom.set(hash));
+            prop_assert_eq!(encoded, bloom.into_bytes());
+        }
+
+        #[test]
+        fn a_remainder_is_one(
+            number in prop_oneof![any::<u64>(), Just(u64::MAX), 0u64..99],
+            divisor in prop_oneof![1u64..99, 1u64..1 << 18, 1u64..=1 << 63],
+            power in 0u32..64,
+        ) {
+            for divisor in [divisor, 1 << power] {
+                let multiple = number - number % divisor;
+                for number in [number, multiple, multiple.wrapping_sub(1)] {
+                    prop_assert_eq!(Divisor::new(divisor).remainder(number), number % divisor);
+                }
             }
-            let mut bytes = Vec::new();
-            index.encode(&mut bytes);
-            let decoded = FilterIndex::decode(&mut Decoder::new(&bytes)).unwrap();
-            prop_assert_eq!(decoded.len(), lens.len());
-            let mut offset = 1234;
-            for (filter, &len) in lens.iter().enumerate() {
-                let handle = decoded.handle(filter, 10).unwrap();
-                prop_assert_eq!((handle.offset.0, handle.len), (offset, len));
-                prop_assert_eq!(handle.ordinal, 10 + filter);
-                offset += len as u64;
-            }
-            prop_assert!(decoded.handle(lens.len(), 0).is_none());
         }
 
         #[test]

@@ -16,7 +16,7 @@
 //! told from a damaged one.
 
 use super::FileMeta;
-use super::filter::FilterIndex;
+use super::filter_index::FilterIndex;
 use super::index::TopIndex;
 use crate::cache::{BlockOffset, FileId};
 use crate::error::Damage;

@@ -18,7 +18,7 @@ use super::block_builder::{BlockBuilder, RestartInterval};
 use super::prefixes::{find_prefix, prefix_of};
 use super::raw_entry::RawEntry;
 use crate::cache::BlockOffset;
-use crate::entry::Kind;
+use crate::entry::{Entry, Kind};
 use crate::error::Damage;
 use crate::key::common_prefix;
 use crate::varint::{Decoder, push_slice, push_varint, read_varint};
@@ -147,7 +147,9 @@ impl IndexBuilder {
         }
         self.value.clear();
         handle.encode(&mut self.value);
-        self.open.add(&fence.key, fence.version, Kind::Put, &self.value);
+        let (key, version) = (&*fence.key, fence.version);
+        let entry = Entry { key, version, kind: Kind::Put, value: &self.value };
+        self.open.add(&entry, self.open.common(key));
         if self.open.len() >= PARTITION_BYTES {
             self.end_partition();
         }

@@ -22,6 +22,7 @@ mod block_builder;
 mod cursor;
 mod estimate;
 mod filter;
+mod filter_index;
 mod footer;
 mod frame;
 #[cfg(any(test, fuzzing))]

@@ -12,7 +12,7 @@
 //! Invariant: whatever the bytes are, an entry that is read lies within them.
 
 use crate::entry::Kind;
-use crate::varint::{read_varint, read_wide_varint};
+use crate::varint::{push_varint, read_varint, read_wide_varint};
 use crate::version::Version;
 
 /// Most suffixes are not longer.
@@ -88,14 +88,27 @@ impl<'a> RawEntry<'a> {
 }
 
 /// The three numbers that an entry begins with.
-struct EntryHead {
-    shared: usize,
-    unshared: usize,
+pub(super) struct EntryHead {
+    pub(super) shared: usize,
+    pub(super) unshared: usize,
     /// Length of the body, shifted left by one; the kind's bit.
-    tag: usize,
+    pub(super) tag: usize,
 }
 
 impl EntryHead {
+    /// Appends it.
+    #[inline]
+    pub(super) fn push(&self, out: &mut Vec<u8>) {
+        let Self { shared, unshared, tag } = *self;
+        if shared < 0x80 && unshared < 0x80 && (0x80..0x4000).contains(&tag) {
+            let low = tag as u8 | 0x80;
+            return out.extend_from_slice(&[shared as u8, unshared as u8, low, (tag >> 7) as u8]);
+        }
+        for number in [shared, unshared, tag] {
+            push_varint(out, number as u64);
+        }
+    }
+
     /// The head at the front, and what follows it.
     #[inline]
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -147,6 +160,23 @@ mod tests {
     use super::*;
 
     proptest! {
+        /// Three varints, which come back.
+        #[test]
+        fn a_head_round_trips(
+            numbers in proptest::array::uniform3((0usize..usize::MAX / 2, 0..63)),
+        ) {
+            let [shared, unshared, tag] = numbers.map(|(number, shift)| number >> shift);
+            let mut bytes = Vec::new();
+            EntryHead { shared, unshared, tag }.push(&mut bytes);
+            let mut plain = Vec::new();
+            [shared, unshared, tag].iter().for_each(|n| push_varint(&mut plain, *n as u64));
+            prop_assert_eq!(&bytes, &plain);
+            bytes.push(7);
+            let (head, after) = EntryHead::split(&bytes).unwrap();
+            prop_assert_eq!((head.shared, head.unshared, head.tag), (shared, unshared, tag));
+            prop_assert_eq!(after, [7]);
+        }
+
         #[test]
         fn zigzag_is_reversible(number in any::<u64>()) {
             prop_assert_eq!(unzigzag(zigzag(number)), number);

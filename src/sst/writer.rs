@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::block_builder::{BlockBuilder, RestartInterval};
-use super::filter::{FilterBuilder, FilterIndex};
+use super::filter::FilterBuilder;
+use super::filter_index::FilterIndex;
 use super::footer::Directory;
 use super::frame::Body;
 use super::index::{BlockHandle, Fence, IndexBuilder, NEWEST, TopIndex};
@@ -109,8 +110,9 @@ impl Writer {
     /// An entry out of order; what the file system refuses.
     pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         let is_first = self.tally.entries() == 0;
-        let is_new_key = is_first || entry.key != self.block.last_key();
-        self.check_order(&entry, is_first, is_new_key)?;
+        let common = self.block.common(entry.key);
+        let is_new_key = is_first || common < entry.key.len().max(self.block.last_key().len());
+        self.check_order(&entry, is_first, is_new_key, common)?;
         let len = BlockBuilder::entry_len(entry.key, entry.value);
         if !self.block.is_empty() && self.block.len() + len > self.block_bytes {
             let fence = if is_new_key {
@@ -121,20 +123,27 @@ impl Writer {
             self.end_block(fence)?;
         }
         let counted = if is_new_key {
-            self.add_to_filter(entry.key, is_first);
+            self.add_to_filter(entry.key, is_first, common);
             self.tally.add_key(&entry)
         } else {
             self.tally.add(&entry)
         };
         counted.map_err(|damage| damage.in_file(self.sink.path(), self.sink.end().0))?;
-        self.block.add(entry.key, entry.version, entry.kind, entry.value);
+        self.block.add(&entry, common);
         Ok(())
     }
 
-    fn check_order(&self, entry: &Entry<'_>, is_first: bool, is_new_key: bool) -> Result<()> {
+    /// The entry's key has `common` bytes at its front in common with the last one, and no more.
+    fn check_order(
+        &self,
+        entry: &Entry<'_>,
+        is_first: bool,
+        is_new_key: bool,
+        common: usize,
+    ) -> Result<()> {
         let in_order = is_first
             || if is_new_key {
-                entry.key > self.block.last_key()
+                entry.key.get(common) > self.block.last_key().get(common)
             } else {
                 entry.version < self.block.last_version()
             };
@@ -145,12 +154,13 @@ impl Writer {
         Err(Error::InvalidArgument("entries of a table file must come in order".into()))
     }
 
-    fn add_to_filter(&mut self, entry_key: &[u8], is_first: bool) {
+    fn add_to_filter(&mut self, entry_key: &[u8], is_first: bool, common: usize) {
         self.filter.add(key::hash(entry_key));
-        let len = key::partition_len(entry_key);
-        let partition = entry_key.get(..len).unwrap_or(entry_key);
-        if is_first || self.block.last_key().get(..self.partition_len) != Some(partition) {
-            self.partition_len = len;
+        // What has no RowKey is all its partition.
+        let has_row = self.partition_len < self.block.last_key().len();
+        if is_first || common < self.partition_len || !has_row {
+            self.partition_len = key::partition_len(entry_key);
+            let partition = entry_key.get(..self.partition_len).unwrap_or(entry_key);
             self.filter.add(key::hash(partition));
         }
     }

@@ -7,7 +7,7 @@ mod model;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::index::BlockHandle;
+use super::index::{BlockHandle, NEWEST};
 use super::source::Caching;
 use super::*;
 use crate::cache::{BlockCache, Hint};
@@ -408,4 +408,21 @@ fn an_empty_file_is_refused() {
     let file = env.disk().create(&path).unwrap();
     let writer = Writer::new(file, path, FileId::new(1), WriterOptions::default());
     assert!(writer.finish().is_err());
+}
+
+/// Keys ascend, and versions descend within a key; a debug build panics.
+#[test]
+fn entries_out_of_order_are_refused() {
+    let row = |(key, version): (&str, u64)| Row::put(key.into(), version, vec![]);
+    for (first, second) in [
+        (("b", 1), ("a", 1)),
+        (("ab", 1), ("a", 1)),
+        (("a", 1), ("a", 1)),
+        (("a", 1), ("a", 2)),
+        (("a", 1), ("b", NEWEST.ticks() + 1)),
+    ] {
+        let rows = [row(first), row(second)];
+        let write = || Fixture::write(&rows, WriterOptions::default());
+        assert!(std::panic::catch_unwind(write).is_err(), "{rows:?}");
+    }
 }
