@@ -6,6 +6,7 @@
 //! level it knows by what it needs of them, [`SortedFile`].
 
 pub(crate) mod bench;
+mod cursor;
 mod level;
 mod source;
 #[cfg(test)]
