@@ -160,7 +160,8 @@ impl<'a> Inner<'a> {
 
     /// How long a beginning the keys below and `key` have in common, up to the depth, given that
     /// they agree up to `from`.
-    #[inline]
+    // Always: a put passes some five nodes, and takes a tenth more instructions with calls.
+    #[inline(always)]
     pub(super) fn agrees_to(self, key: &[u8], from: usize) -> usize {
         let depth = self.depth();
         let gap = depth - from;
