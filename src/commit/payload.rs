@@ -53,22 +53,23 @@ impl Payload {
     /// [`rows_before`](Self::rows_before): a prefix of at most `prefix_len` bytes.
     pub(crate) fn with_rows_first(prefix_len: usize, capacity: usize) -> Self {
         let start = 1 + 2 * MAX_VARINT + prefix_len;
-        let mut bytes = Vec::with_capacity(start + capacity);
+        // The head is built behind the rows.
+        let mut bytes = Vec::with_capacity(start + capacity + start);
         bytes.resize(start, 0);
         Self { bytes, start, values: Vec::new() }
     }
 
     /// Makes the `rows` rows that came first a section of their partition: its head goes where room was left.
     pub(crate) fn rows_before(&mut self, prefix: &[u8], rows: usize) {
-        let mut head = Vec::with_capacity(1 + 2 * MAX_VARINT + prefix.len());
-        push_rows(&mut head, prefix, rows);
-        let start = self.start.checked_sub(head.len());
-        let room = start.and_then(|start| self.bytes.get_mut(start..self.start));
-        debug_assert!(room.is_some(), "the section's head has its room");
-        if let (Some(start), Some(room)) = (start, room) {
-            room.copy_from_slice(&head);
+        let end = self.bytes.len();
+        push_rows(&mut self.bytes, prefix, rows);
+        let start = self.start.checked_sub(self.bytes.len() - end);
+        debug_assert!(start.is_some(), "the section's head has its room");
+        if let Some(start) = start {
+            self.bytes.copy_within(end.., start);
             self.start = start;
         }
+        self.bytes.truncate(end);
     }
 
     /// Starts a section of `rows` rows of one partition; exactly that many follow.

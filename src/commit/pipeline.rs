@@ -204,7 +204,7 @@ impl Pipeline {
     /// The memtable for the commit that follows `last`; the caller holds the sequencer.
     fn memtable_after(&self, last: Version) -> Arc<Memtable> {
         let view = self.tree.view();
-        if view.active.bytes() < self.memtable_bytes {
+        if !view.active.has_reached(self.memtable_bytes) {
             return Arc::clone(&view.active);
         }
         self.freeze_at(last, &view.active);
@@ -223,7 +223,7 @@ impl Pipeline {
     /// Freezes a full memtable. The next commit would do so as well, but there may be none: the
     /// full memtable may be what all writes wait for.
     pub(super) fn freeze_if_full(&self) {
-        if self.tree.active_memtable().bytes() >= self.memtable_bytes {
+        if self.tree.active_memtable().has_reached(self.memtable_bytes) {
             self.sequencer.paused(|last| drop(self.memtable_after(last)));
         }
     }

@@ -314,8 +314,11 @@ impl Tree {
     }
 
     pub(super) fn debt(&self, view: &View) -> Debt {
+        let room = view.memtable_room();
+        // Every write asks, and mostly there is too little for an exact number to matter.
+        let counts = room > self.sizing.memtables_bytes / 2;
         Debt {
-            memtable_bytes: view.memtable_bytes(),
+            memtable_bytes: if counts { view.memtable_bytes() } else { room },
             level_0_files: view.levels.level(Level::ZERO).len(),
             compaction_bytes: picker::debt(&view.levels, &self.sizing),
         }

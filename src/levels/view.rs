@@ -49,6 +49,13 @@ impl View {
         let frozen: usize = self.frozen.iter().map(|f| f.memtable.bytes()).sum();
         self.active.bytes() + frozen
     }
+
+    /// Memory that was taken for all memtables, in bytes: never less than is in use, and counted
+    /// sooner.
+    pub(super) fn memtable_room(&self) -> usize {
+        let frozen: usize = self.frozen.iter().map(|f| f.memtable.room()).sum();
+        self.active.room() + frozen
+    }
 }
 
 /// The current view.

@@ -29,6 +29,8 @@ const LARGE_PART_OF_CHUNK: usize = 4;
 /// Gives out blocks whose addresses and sizes are multiples of `ALIGN`.
 pub(super) struct Arena<const ALIGN: usize> {
     shards: [Shard<ALIGN>; SHARDS],
+    /// Bytes of all chunks.
+    room: AtomicUsize,
 }
 
 /// Padded so that threads of different shards do not share a cache line.
@@ -68,7 +70,7 @@ unsafe impl<const ALIGN: usize> Sync for Arena<ALIGN> {}
 
 impl<const ALIGN: usize> Arena<ALIGN> {
     pub(super) fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Shard::new()) }
+        Self { shards: std::array::from_fn(|_| Shard::new()), room: AtomicUsize::new(0) }
     }
 
     /// A block of `bytes` bytes, aligned to `ALIGN`, uninitialised, valid as long as the arena.
@@ -79,13 +81,19 @@ impl<const ALIGN: usize> Arena<ALIGN> {
         // SAFETY: chunks live as long as the arena.
         match unsafe { current.as_ref() }.and_then(|_| cut::<ALIGN>(current, bytes)) {
             Some(block) => block,
-            None => shard.alloc_slowly(bytes),
+            None => shard.alloc_slowly(bytes, &self.room),
         }
     }
 
     /// Bytes of all blocks, and of the room that was left at the end of chunks.
     pub(super) fn bytes(&self) -> usize {
         self.shards.iter().map(Shard::bytes).sum()
+    }
+
+    /// At least as many as [`bytes`](Self::bytes) says, for less: that reads of every shard what its
+    /// threads write with each block.
+    pub(super) fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
     }
 
     /// Number of blocks. While blocks are being given out, it may count some of them twice.
@@ -131,9 +139,10 @@ impl<const ALIGN: usize> Shard<ALIGN> {
     }
 
     #[cold]
-    fn alloc_slowly(&self, bytes: usize) -> NonNull<u8> {
+    fn alloc_slowly(&self, bytes: usize, room: &AtomicUsize) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
         if bytes > chunks.next_bytes / LARGE_PART_OF_CHUNK {
+            room.fetch_add(bytes, Ordering::Relaxed);
             let own = new_chunk::<ALIGN>(bytes, bytes);
             chunks.all.push(own);
             self.retired_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -150,6 +159,7 @@ impl<const ALIGN: usize> Shard<ALIGN> {
         }
         let capacity = chunks.next_bytes;
         chunks.next_bytes = (capacity * 2).min(LAST_CHUNK_BYTES);
+        room.fetch_add(capacity, Ordering::Relaxed);
         let next = new_chunk::<ALIGN>(capacity, bytes);
         chunks.all.push(next);
         self.current.store(next.as_ptr(), Ordering::Release);
@@ -258,6 +268,7 @@ mod tests {
         let small = arena.bytes() - (1 << 20);
         assert!((104_000..120_000).contains(&small), "{small}");
         assert_eq!(arena.blocks(), 1_001);
+        assert!((arena.bytes()..arena.bytes() + LAST_CHUNK_BYTES).contains(&arena.room()));
     }
 
     #[test]

@@ -186,6 +186,16 @@ impl Memtable {
         self.tree.bytes()
     }
 
+    /// Whether [`bytes`](Self::bytes) are at least so many, which mostly takes a glance.
+    pub(crate) fn has_reached(&self, bytes: usize) -> bool {
+        self.room() >= bytes && self.bytes() >= bytes
+    }
+
+    /// Memory that was taken for entries, in bytes: never less than is [in use](Self::bytes).
+    pub(crate) fn room(&self) -> usize {
+        self.tree.room()
+    }
+
     /// Number of entries: versions, not keys. While others insert, it may be a few too high.
     pub(crate) fn entries(&self) -> u64 {
         self.tree.records()

@@ -99,6 +99,11 @@ impl Tree {
         self.leaves.bytes() + self.inners.bytes() + self.kept.bytes.load(Ordering::Relaxed)
     }
 
+    /// At least as many as [`bytes`](Self::bytes) says, for less.
+    pub(super) fn room(&self) -> usize {
+        self.leaves.room() + self.inners.room() + self.kept.bytes.load(Ordering::Relaxed)
+    }
+
     /// Number of records, in all leaves.
     pub(super) fn records(&self) -> u64 {
         // A leaf shares a block with its first record; every other has a block of its own.
