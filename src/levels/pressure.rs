@@ -47,7 +47,7 @@ const COMPACTION_STOP: f64 = 96.0;
 /// How far background work is behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Debt {
-    /// Bytes of all memtables.
+    /// Bytes of all memtables; all that their chunks take, while that is too little to count.
     pub(crate) memtable_bytes: usize,
     /// Files in level 0.
     pub(crate) level_0_files: usize,

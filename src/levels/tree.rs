@@ -315,7 +315,7 @@ impl Tree {
 
     pub(super) fn debt(&self, view: &View) -> Debt {
         let room = view.memtable_room();
-        // Every write asks, and mostly there is too little for an exact number to matter.
+        // Every write asks, and up to a half they are too few to count.
         let counts = room > self.sizing.memtables_bytes / 2;
         Debt {
             memtable_bytes: if counts { view.memtable_bytes() } else { room },
