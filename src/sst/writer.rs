@@ -128,7 +128,7 @@ impl Writer {
             self.end_block(fence)?;
         }
         let counted = if is_new_key {
-            self.add_to_filter(entry.key, is_first, common);
+            self.add_to_filter(entry.key, common);
             self.tally.add_key(&entry)
         } else {
             self.tally.add(&entry)
@@ -159,11 +159,12 @@ impl Writer {
         Err(Error::InvalidArgument("entries of a table file must come in order".into()))
     }
 
-    fn add_to_filter(&mut self, entry_key: &[u8], is_first: bool, common: usize) {
+    /// Adds a key that has `common` bytes of the last one, and its partition, if that is another.
+    fn add_to_filter(&mut self, entry_key: &[u8], common: usize) {
         self.filter.add(key::hash(entry_key));
-        // What has no RowKey is all its partition.
+        // What has no RowKey, or is no key yet, is all its partition.
         let has_row = self.partition_len < self.block.last_key().len();
-        if is_first || common < self.partition_len || !has_row {
+        if common < self.partition_len || !has_row {
             self.partition_len = key::partition_len(entry_key);
             let partition = entry_key.get(..self.partition_len).unwrap_or(entry_key);
             self.filter.add(key::hash(partition));
