@@ -145,7 +145,8 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
         let id = FileId::new(self.tree.next_file.fetch_add(1, Ordering::Relaxed));
         let path = self.tree.dir.join(sst::file_name(id));
         let file = self.tree.disk.create(&path).map_err(|e| Error::io("create", &path, e))?;
-        let writer = Writer::new(file, path.clone(), id, WriterOptions::new(self.zstd));
+        let options = WriterOptions { compression: self.zstd, ..WriterOptions::default() };
+        let writer = Writer::new(file, path.clone(), id, options);
         let is_large = self.tree.sizing.file_bytes >= HELPED_FILE_BYTES;
         let pays = self.is_helped && is_large;
         let writer = if pays { writer.help(&self.tree.jobs) } else { writer };

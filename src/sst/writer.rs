@@ -28,7 +28,7 @@ use crate::key;
 /// 1024: 0.54 µs (1.5 %), 16 entries: 0.63 µs.
 const RESTART_INTERVAL: RestartInterval = RestartInterval { entries: 16, bytes: 512 };
 
-/// Size of a data block that is not compressed. Point reads of 110-byte entries, by size of block:
+/// Default size of a data block. Point reads of 110-byte entries, by size of block:
 ///
 /// | | 4 KiB | 8 KiB | 16 KiB |
 /// | --- | --- | --- | --- |
@@ -36,10 +36,7 @@ const RESTART_INTERVAL: RestartInterval = RestartInterval { entries: 16, bytes: 
 /// | zstd, in the cache | 0.66 µs | 0.62 µs | 0.58 µs |
 /// | zstd, not in the cache | 5.7 µs | 7.6 µs | 12.5 µs |
 /// | bytes an entry with zstd | 48 | 45 | 44 |
-const BLOCK_BYTES: usize = 8 << 10;
-
-/// Size of a data block before it is compressed: what a get has to decompress (DESIGN.md, 9.7).
-const COMPRESSED_BLOCK_BYTES: usize = 4 << 10;
+pub(crate) const BLOCK_BYTES: usize = 8 << 10;
 
 /// How a table file is written.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +47,9 @@ pub(crate) struct WriterOptions {
     pub(crate) block_bytes: usize,
 }
 
-impl WriterOptions {
-    /// With this zstd level, if any.
-    pub(crate) fn new(compression: Option<i32>) -> Self {
-        let block_bytes = if compression.is_some() { COMPRESSED_BLOCK_BYTES } else { BLOCK_BYTES };
-        Self { compression, block_bytes }
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { compression: None, block_bytes: BLOCK_BYTES }
     }
 }
 

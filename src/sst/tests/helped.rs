@@ -51,7 +51,7 @@ const PATH: &str = "db/1.sst";
 fn write(env: &SimEnv, rows: &[Row], level: Option<i32>, by: &Arc<dyn Jobs>) -> Result<FileMeta> {
     env.disk().create_dir_all(Path::new("db")).unwrap();
     let file = env.disk().create(Path::new(PATH)).unwrap();
-    let options = WriterOptions::new(level);
+    let options = WriterOptions { compression: level, ..WriterOptions::default() };
     let mut writer = Writer::new(file, PATH.into(), FileId::new(1), options).help(by);
     for row in rows {
         writer.add(row.entry())?;
@@ -100,7 +100,7 @@ fn where_a_file_ends_does_not_depend_on_how_fast_helpers_are() {
         let env = SimEnv::new(1);
         env.disk().create_dir_all(Path::new("db")).unwrap();
         let file = env.disk().create(Path::new(PATH)).unwrap();
-        let options = WriterOptions::new(Some(1));
+        let options = WriterOptions { compression: Some(1), ..WriterOptions::default() };
         let mut writer = Writer::new(file, PATH.into(), FileId::new(1), options).help(helpers);
         let lengths = rows.iter().map(|row| {
             writer.add(row.entry()).unwrap();
