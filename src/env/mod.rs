@@ -24,6 +24,9 @@ pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
 use crate::version::Version;
 
+/// The size of blocks that any device takes whole.
+pub const BLOCK_BYTES: usize = 4 << 10;
+
 /// A machine to run on.
 pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Its file system.
@@ -69,6 +72,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` if there is none.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading and writing, of [blocks](DiskFile::write_blocks_at) among others.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn open_for_blocks(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(path)
+    }
     /// Renames a file, replacing an existing one atomically.
     ///
     /// # Errors
@@ -97,6 +107,15 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// `StorageFull` when the disk is; what else the file system refuses.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// Writes whole blocks, past the page cache if the file was [opened for it](Disk::open_for_blocks) and
+    /// the file system can: `data`'s address and length and `offset` are multiples of [`BLOCK_BYTES`].
+    /// Durable after a [`sync`](Self::sync), as what was written otherwise.
+    ///
+    /// # Errors
+    /// As for [`write_at`](Self::write_at).
+    fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(data, offset)
+    }
     /// Makes the file's content and length durable.
     ///
     /// # Errors

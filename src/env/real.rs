@@ -115,11 +115,21 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        Ok(Arc::new(RealFile { file, direct: None }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Arc::new(RealFile { file, direct: None }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_for_blocks(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        // Many a file system that cannot says so here, others when they are written to.
+        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok();
+        Ok(Arc::new(RealFile { file, direct }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -140,37 +150,52 @@ struct RealLock {
 impl LockGuard for RealLock {}
 
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    /// The same file past the page cache.
+    direct: Option<File>,
+}
 
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
+        self.file.read_exact_at(buf, offset)
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(data, offset)
+        self.file.write_all_at(data, offset)
+    }
+
+    fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let written = self.direct.as_ref().map(|direct| direct.write_all_at(data, offset));
+        match written {
+            Some(Err(error)) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+            Some(Ok(())) => Ok(()),
+            // The file system wants larger blocks, or none at all.
+            _ => self.write_at(data, offset),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn map(&self) -> io::Result<Mapping> {
-        Mapping::of(&self.0)
+        Mapping::of(&self.file)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::BLOCK_BYTES;
 
     fn disk() -> (tempfile::TempDir, Arc<dyn Disk>) {
         (tempfile::tempdir().unwrap(), RealEnv::new().disk())
@@ -201,6 +226,34 @@ mod tests {
         disk.remove(&nested.join("two")).unwrap();
         let gone = disk.open(&nested.join("two")).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn blocks_are_written_beside_what_else_is_and_read_by_who_opened_the_file_before() {
+        let (dir, disk) = disk();
+        let path = dir.path().join("blocks");
+        let before = disk.create(&path).unwrap();
+        before.write_at(&[1; 3 * BLOCK_BYTES], 0).unwrap();
+        let file = disk.open_for_blocks(&path).unwrap();
+        let memory = [2; 3 * BLOCK_BYTES];
+        let block = memory.as_ptr().align_offset(BLOCK_BYTES)..;
+        let aligned = &memory[block][..BLOCK_BYTES];
+        file.write_blocks_at(aligned, BLOCK_BYTES as u64).unwrap();
+        file.write_at(&[3], 2 * BLOCK_BYTES as u64).unwrap();
+        // Where the file system refuses what is no block, it is written as anything else.
+        file.write_blocks_at(&[4], 1).unwrap();
+        file.sync().unwrap();
+        let mut expected = vec![1; 3 * BLOCK_BYTES];
+        expected[BLOCK_BYTES..2 * BLOCK_BYTES].fill(2);
+        expected[2 * BLOCK_BYTES] = 3;
+        expected[1] = 4;
+        for reader in [&before, &file] {
+            let mut bytes = vec![0; 3 * BLOCK_BYTES];
+            reader.read_at(&mut bytes, 0).unwrap();
+            assert!(bytes == expected);
+        }
+        let missing = disk.open_for_blocks(&dir.path().join("none")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

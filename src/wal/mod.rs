@@ -19,6 +19,7 @@
 //! The room calls env, and the ground floor; what a payload means belongs to its callers.
 
 pub(crate) mod bench;
+mod group;
 mod record;
 mod replay;
 mod salvage;

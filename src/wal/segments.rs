@@ -296,6 +296,7 @@ impl Segments {
             }
         };
         let prewritten = self.write_zeros_ahead(&*file, prewritten, zeros_to, &new)?;
+        let file = self.disk.open_for_blocks(&new).map_err(|e| Error::io("open", &new, e))?;
         let path = id.path(&self.dir);
         self.disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;

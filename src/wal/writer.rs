@@ -25,19 +25,25 @@
 //! A journal commit is what makes the difference; `fallocate` does not avoid it, since it leaves
 //! extents that the first write has to mark as written. How long that takes is up to the device:
 //! on a virtual disk that completes flushes at 4 ms ticks, all four have a median of 4.0 ms.
+//!
+//! Over blocks that were written before, groups are written past the page cache, whole blocks at a time:
+//! a sync then has nothing to look for and to write back, only the device to flush. One write and its
+//! sync on such a disk took 78 µs instead of 91 for 4 KiB, and 28 µs of processor time instead of 38; 97
+//! instead of 135 for 32 KiB, and 36 instead of 62 (medians of some thousands). Large commits, for which
+//! nothing is written ahead, go to the page cache: their values are read from it.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::group::Group;
 use super::record::{
-    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, NOTHING_DURABLE, Place, TERMINATOR, push_record,
-    record_bytes,
+    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, NOTHING_DURABLE, Place, TERMINATOR, record_bytes,
 };
 use super::segment::{self, SealedSegment, SegmentId};
 use super::segments::{FIRST_ZEROS_BYTES, OpenSegment, SegmentPlan, Segments, write_zeros};
 use super::writeback::Writeback;
-use crate::env::Disk;
+use crate::env::{BLOCK_BYTES, Disk};
 use crate::error::{Error, Limit, Result};
 use crate::reference::LogPlace;
 use crate::version::Version;
@@ -94,8 +100,8 @@ pub(crate) struct Writer {
     last: Version,
     /// Size of the last chunk of zeros.
     zeros: usize,
-    /// The group being gathered; it goes to `end`.
-    group: Vec<u8>,
+    /// What goes to `end`.
+    group: Group,
     failed: Option<Arc<str>>,
     /// Bytes of large records in the segment.
     large_bytes: u64,
@@ -117,6 +123,8 @@ impl Writer {
         let segments = Arc::new(Segments::new(disk, dir, id, last, plan, older)?);
         let active = segments.take_next()?;
         let start = segment::HEADER_BYTES as u64;
+        let mut group = Group::default();
+        group.begin(&active.header.encode(), start);
         Ok(Self {
             segments,
             active,
@@ -128,7 +136,7 @@ impl Writer {
             first: id,
             last,
             zeros: FIRST_ZEROS_BYTES,
-            group: Vec::new(),
+            group,
             failed: None,
             large_bytes: 0,
             boundary: Version::MAX,
@@ -176,10 +184,6 @@ impl Writer {
         self.check_usable()?;
         self.check_records(records.clone().map(|(record, _)| record))?;
         let outcome = self.note_settled().and_then(|()| self.append_checked(records, placed));
-        self.group.clear();
-        if self.group.capacity() > 4 * PIECE_BYTES {
-            self.group = Vec::new();
-        }
         self.remember_failure(outcome)
     }
 
@@ -345,19 +349,21 @@ impl Writer {
 
     fn gather(&mut self, header: Header, payload: &[u8]) {
         let place = self.next_place();
-        push_record(&mut self.group, header, place, payload);
+        self.group.push_record(header, place, payload);
     }
 
     /// Writes a record from where its payload is: a copy of it would cost more than the calls.
     fn write_large(&mut self, header: Header, payload: &[u8]) -> Result<()> {
         let place = self.next_place();
-        self.group.extend_from_slice(&header.encode(place));
-        let group = std::mem::take(&mut self.group);
-        self.write_piece(&group)?;
-        self.write_piece(payload)?;
-        self.group = group;
-        self.group.clear();
-        self.group.resize(record_bytes(payload.len()) - HEADER_BYTES - payload.len(), 0);
+        self.group.push(&header.encode(place));
+        let head = self.group.len() as u64;
+        let OpenSegment { file, path, .. } = &self.active;
+        file.write_at(self.group.records(), self.end)
+            .and_then(|()| file.write_at(payload, self.end + head))
+            .map_err(|e| Error::io("write to", path, e))?;
+        self.end += head + payload.len() as u64;
+        self.group.begin(payload, self.end);
+        self.group.push_padding();
         self.write_group()
     }
 
@@ -379,31 +385,35 @@ impl Writer {
         }
     }
 
-    /// Writes bytes that others follow at once.
-    fn write_piece(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.active.file.write_at(bytes, self.end);
-        written.map_err(|e| Error::io("write to", &self.active.path, e))?;
-        self.end += bytes.len() as u64;
+    /// Writes the gathered group, with a terminator behind it where an earlier life of the file might
+    /// begin: past the page cache if the blocks were written before, so that a sync finds nothing left to
+    /// write; else with zeros ahead, if that is not for nothing.
+    fn write_group(&mut self) -> Result<()> {
+        let len = self.group.len() as u64;
+        let end_of_blocks = self.end + len + self.group.bytes_to_end_of_blocks() as u64;
+        if self.segments.plan().zeros_ahead && end_of_blocks <= self.active.prewritten {
+            let from = self.end - self.end % BLOCK_BYTES as u64;
+            let written = self.active.file.write_blocks_at(self.group.blocks(), from);
+            written.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        } else {
+            self.write_growing(len)?;
+        }
+        self.end += len;
+        self.group.written();
+        self.segments.set_mostly_large(self.is_mostly_large());
         Ok(())
     }
 
-    /// Writes the gathered group, with a terminator behind it where an earlier life of the file
-    /// might begin, and zeros ahead if the file has to grow and that is not for nothing.
-    fn write_group(&mut self) -> Result<()> {
-        let len = self.group.len();
-        self.group.extend_from_slice(&TERMINATOR);
-        let end_written = self.end + self.group.len() as u64;
-        let written = self.active.file.write_at(&self.group, self.end);
+    fn write_growing(&mut self, len: u64) -> Result<()> {
+        let written = self.active.file.write_at(self.group.terminated(), self.end);
         written.map_err(|e| Error::io("write to", &self.active.path, e))?;
+        let end_written = self.end + len + TERMINATOR.len() as u64;
         if end_written > self.active.prewritten {
             self.active.prewritten = end_written;
             if self.segments.plan().zeros_ahead && !self.is_mostly_large() {
                 self.write_zeros()?;
             }
         }
-        self.end += len as u64;
-        self.group.clear();
-        self.segments.set_mostly_large(self.is_mostly_large());
         Ok(())
     }
 
@@ -464,6 +474,7 @@ impl Writer {
         self.has_ended_one = true;
         self.active = next;
         self.end = segment::HEADER_BYTES as u64;
+        self.group.begin(&self.active.header.encode(), self.end);
         self.synced = self.end;
         self.zeros = FIRST_ZEROS_BYTES;
         self.large_bytes = 0;

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::CrashStyle;
 use super::inode::{Inode, Random};
 use super::power::{Fault, Operation, Power};
-use crate::env::{Disk, DiskFile, LockGuard, Mapping};
+use crate::env::{BLOCK_BYTES, Disk, DiskFile, LockGuard, Mapping};
 
 type SharedInode = Arc<Mutex<Inode>>;
 type Names = BTreeMap<PathBuf, SharedInode>;
@@ -358,6 +358,18 @@ impl DiskFile for SimFile {
             self.inode.lock().write(start, data);
         }
         outcome
+    }
+
+    /// Takes only what a device would.
+    fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let is_aligned = data.as_ptr().align_offset(BLOCK_BYTES) == 0
+            && data.len().is_multiple_of(BLOCK_BYTES)
+            && offset.is_multiple_of(BLOCK_BYTES as u64);
+        if is_aligned {
+            self.write_at(data, offset)
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
