@@ -56,7 +56,7 @@ fn a_segment_without_room_for_all_its_zeros_is_prepared_short() {
     let env = machine(1);
     let mut writer = create_long(&env);
     let no_room = Fault::new(Operation::Write, "log-new", ErrorKind::StorageFull);
-    env.fail(Fault { after: 100, times: 1, ..no_room });
+    env.fail(Fault { after: 10, times: 1, ..no_room });
     writer.segments().prepare().unwrap();
     assert_eq!(segment_len(&env, 2), 64 + (256 << 10), "the zeros are given back");
     let all = records(1, &[300 << 10; 30]);
