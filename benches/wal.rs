@@ -19,7 +19,8 @@ fn append(groups: u64, records: u64, sync: bool) -> Duration {
     let mut left = groups;
     while left > 0 {
         let dir = TempDir::new().unwrap();
-        let mut log = BenchLog::create(dir.path()).unwrap();
+        let create = if sync { BenchLog::create_synced } else { BenchLog::create };
+        let mut log = create(dir.path()).unwrap();
         let now = left.min(most);
         let start = Instant::now();
         for _ in 0..now {

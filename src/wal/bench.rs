@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::options::Recovery;
 use crate::version::Version;
 
-const PLAN: SegmentPlan = SegmentPlan { bytes: 64 << 20, zeros_ahead: false };
+const BYTES: u64 = 64 << 20;
 
 /// A log that is written to.
 #[derive(Debug)]
@@ -19,14 +19,26 @@ pub struct BenchLog {
 }
 
 impl BenchLog {
-    /// Begins a log in an empty directory.
+    /// Begins a log in an empty directory, of which nobody waits for syncs.
     ///
     /// # Errors
     /// What the file system refuses.
     pub fn create(dir: &Path) -> Result<Self> {
+        Self::planned(dir, SegmentPlan { bytes: BYTES, zeros_ahead: false })
+    }
+
+    /// The same, of which each group is synced.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub fn create_synced(dir: &Path) -> Result<Self> {
+        Self::planned(dir, SegmentPlan { bytes: BYTES, zeros_ahead: true })
+    }
+
+    fn planned(dir: &Path, plan: SegmentPlan) -> Result<Self> {
         let disk = RealEnv::new().disk();
         let first = SegmentId::FIRST;
-        let writer = Writer::create(disk, dir, first, Version::ZERO, PLAN, Vec::new())?;
+        let writer = Writer::create(disk, dir, first, Version::ZERO, plan, Vec::new())?;
         Ok(Self { writer, last: 0 })
     }
 

@@ -26,11 +26,10 @@
 //! extents that the first write has to mark as written. How long that takes is up to the device:
 //! on a virtual disk that completes flushes at 4 ms ticks, all four have a median of 4.0 ms.
 //!
-//! Over blocks that were written before, groups are written past the page cache, whole blocks at a time:
-//! a sync then has nothing to look for and to write back, only the device to flush. One write and its
-//! sync on such a disk took 78 µs instead of 91 for 4 KiB, and 28 µs of processor time instead of 38; 97
-//! instead of 135 for 32 KiB, and 36 instead of 62 (medians of some thousands). Large commits, for which
-//! nothing is written ahead, go to the page cache: their values are read from it.
+//! Zeros, and groups over blocks that were written before, go past the page cache, whole blocks at a time:
+//! a sync then has nothing to look for and to write back, only the device to flush (DESIGN.md, 9.3, has
+//! what it brought). What makes the file grow goes through the page cache, so large commits do, for
+//! which nothing is written ahead; their values are read from there.
 
 use std::collections::VecDeque;
 use std::path::Path;
