@@ -378,13 +378,12 @@ pub(super) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result
     let block = BLOCK_BYTES as u64;
     let mut at = from;
     while at < to {
-        let to_boundary = at.next_multiple_of(block) - at;
         let whole_blocks = ((to - at) / block * block).min(ZEROS_PIECE_BYTES as u64);
-        if to_boundary == 0 && whole_blocks > 0 {
+        if at.is_multiple_of(block) && whole_blocks > 0 {
             file.write_blocks_at(ZEROS.first(whole_blocks), at)?;
             at += whole_blocks;
         } else {
-            let part = if to_boundary == 0 { to - at } else { to_boundary.min(to - at) };
+            let part = (block - at % block).min(to - at);
             file.write_at(ZEROS.first(part), at)?;
             at += part;
         }
