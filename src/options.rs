@@ -55,7 +55,7 @@ pub enum Compression {
     Zstd(i32),
 }
 
-/// How sealed table files are read.
+/// How sealed table files are read, and whether a log that nobody syncs is written through a map.
 ///
 /// ```
 /// use tablestone::{Options, ReadMode};
@@ -66,9 +66,11 @@ pub enum Compression {
 #[non_exhaustive]
 pub enum ReadMode {
     /// Mapped into memory: fastest while the data fits into memory. An I/O error on a mapped
-    /// page ends the process with SIGBUS.
+    /// page ends the process with SIGBUS. Unless commits are synced, the end of the log is written through
+    /// a map as well, on Linux where the file system is ext4 or XFS.
     Mmap,
-    /// Read with positioned reads into the block cache: every I/O error is an [`Error`].
+    /// Read with positioned reads into the block cache: every I/O error is an [`Error`]. Files are written
+    /// by system calls alone.
     Pread,
 }
 

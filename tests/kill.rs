@@ -1,6 +1,6 @@
-//! R-E08, R-E10: a process that is killed. A child writes from eight threads under sync and
-//! reports each acknowledgement through a pipe; it is killed at a random moment; everything it
-//! reported must be there, whole and in order, and so over twenty lives of one database.
+//! R-E08, R-E10: a process that is killed. A child writes from eight threads and reports each
+//! acknowledgement through a pipe; it is killed at a random moment; everything it reported must be
+//! there, whole and in order, and so over many lives of one database, under any durability.
 
 mod support;
 
@@ -12,12 +12,13 @@ use tablestone::{Batch, Database, Durability, Precondition, Table};
 
 use support::wait::{KilledOnDrop, LIMIT, lines, receive};
 
-const ROUNDS: u64 = 20;
 const WRITERS: u8 = 8;
 const DIR: &str = "TABLESTONE_TEST_KILL_DIR";
+/// Set where nothing is synced.
+const UNSYNCED: &str = "TABLESTONE_TEST_KILL_UNSYNCED";
 
-fn open(dir: &Path) -> Database {
-    Database::open(dir, support::options().durability(Durability::Sync)).unwrap()
+fn open(dir: &Path, durability: Durability) -> Database {
+    Database::open(dir, support::options().durability(durability)).unwrap()
 }
 
 fn number(table: &Table, partition: &str, row: impl AsRef<[u8]>) -> u64 {
@@ -67,7 +68,9 @@ fn write_until_killed(database: &Database, writer: u8) {
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Ok(dir) = std::env::var(DIR) else { return };
-    let database = open(Path::new(&dir));
+    let unsynced = std::env::var(UNSYNCED).is_ok();
+    let durability = if unsynced { Durability::Os } else { Durability::Sync };
+    let database = open(Path::new(&dir), durability);
     println!("\nopen");
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -150,24 +153,33 @@ fn check_writer(table: &Table, writer: u8) -> u64 {
 
 #[test]
 fn r_e10_nothing_acknowledged_is_lost_when_the_process_is_killed() {
+    kill_again_and_again(Durability::Sync, 20);
+}
+
+/// What the system was given is the system's to write.
+#[test]
+fn r_e10_nothing_acknowledged_is_lost_with_the_process_if_nothing_is_synced() {
+    kill_again_and_again(Durability::Os, 8);
+}
+
+fn kill_again_and_again(durability: Durability, rounds: u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut acknowledged = Acknowledged::default();
     let mut random = std::process::id().wrapping_mul(2_654_435_761) | 1;
     let start = Instant::now();
     for round in 0.. {
         // A slow machine takes more lives to write something.
-        if round >= ROUNDS && acknowledged.lines > 200 {
+        if round >= rounds && acknowledged.lines > 200 {
             break;
         }
         assert!(start.elapsed() < LIMIT, "too little was written: {}", acknowledged.lines);
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"])
-            .env(DIR, dir.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map(KilledOnDrop)
-            .unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "child_that_writes_until_it_is_killed", "--nocapture"]);
+        child.env(DIR, dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if durability == Durability::Os {
+            child.env(UNSYNCED, "");
+        }
+        let mut child = child.spawn().map(KilledOnDrop).unwrap();
         let output = lines(child.0.stdout.take().unwrap());
         random ^= random << 13;
         random ^= random >> 17;
@@ -184,6 +196,6 @@ fn r_e10_nothing_acknowledged_is_lost_when_the_process_is_killed() {
             lines.pop();
         }
         lines.iter().for_each(|line| acknowledged.read(line));
-        acknowledged.check(&open(dir.path()));
+        acknowledged.check(&open(dir.path(), durability));
     }
 }

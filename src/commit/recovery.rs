@@ -13,7 +13,7 @@ use crate::cache::BlockCache;
 use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
-use crate::options::{Durability, Options};
+use crate::options::{Durability, Options, ReadMode};
 use crate::wal::{self, SegmentId};
 
 /// The file whose lock says that the directory is open.
@@ -153,7 +153,11 @@ fn open_locked(
         last,
         wal::SegmentPlan {
             bytes: sizing.segment_bytes,
-            zeros_ahead: options.durability == Durability::Sync,
+            ahead: match (options.durability, options.read_mode) {
+                (Durability::Sync, _) => wal::Ahead::Zeros,
+                (_, ReadMode::Mmap) => wal::Ahead::Room,
+                (_, ReadMode::Pread) => wal::Ahead::Nothing,
+            },
         },
         replayed.segments,
     )?;

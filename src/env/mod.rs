@@ -8,6 +8,7 @@
 mod deferred;
 mod mapping;
 mod real;
+mod reserved;
 mod sim;
 mod threads;
 
@@ -115,6 +116,13 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// As for [`write_at`](Self::write_at).
     fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(data, offset)
+    }
+    /// Has room made for bytes that are about to be [written](Self::write_at) between two offsets, and for
+    /// writing few of them at a time, if it can; until then they are zeros. For a file that is never
+    /// mapped meanwhile. On the real machine they are written to a map where the file system writes in
+    /// place, so what fails there ends the process with SIGBUS.
+    fn reserve(&self, from: u64, to: u64) {
+        let _ = (from, to);
     }
     /// Makes the file's content and length durable.
     ///

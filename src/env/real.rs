@@ -11,6 +11,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
+
+use super::reserved::Reserved;
 use super::threads::Threads;
 use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 use crate::version::Version;
@@ -115,12 +118,12 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok(Arc::new(RealFile { file, direct: None }))
+        Ok(Arc::new(RealFile::new(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Arc::new(RealFile { file, direct: None }))
+        Ok(Arc::new(RealFile::new(file)))
     }
 
     #[cfg(target_os = "linux")]
@@ -128,8 +131,9 @@ impl Disk for RealDisk {
         use std::os::unix::fs::OpenOptionsExt;
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         // Many a file system that cannot says so here, others when they are written to.
-        let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok();
-        Ok(Arc::new(RealFile { file, direct }))
+        let flags = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+        let direct = OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+        Ok(Arc::new(RealFile { direct, ..RealFile::new(file) }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -154,6 +158,13 @@ struct RealFile {
     file: File,
     /// The same file past the page cache.
     direct: Option<File>,
+    reserved: Mutex<Option<Reserved>>,
+}
+
+impl RealFile {
+    fn new(file: File) -> Self {
+        Self { file, direct: None, reserved: Mutex::new(None) }
+    }
 }
 
 impl DiskFile for RealFile {
@@ -162,6 +173,9 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        if self.reserved.lock().as_mut().is_some_and(|reserved| reserved.write(data, offset)) {
+            return Ok(());
+        }
         self.file.write_all_at(data, offset)
     }
 
@@ -175,6 +189,12 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn reserve(&self, from: u64, to: u64) {
+        let mut reserved = self.reserved.lock();
+        *reserved = None;
+        *reserved = Reserved::of(&self.file, from, to).ok();
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -184,6 +204,8 @@ impl DiskFile for RealFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut reserved = self.reserved.lock();
+        *reserved = None;
         self.file.set_len(len)
     }
 
@@ -254,6 +276,32 @@ mod tests {
         }
         let missing = disk.open_for_blocks(&dir.path().join("none")).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_written_where_room_was_made_is_like_anything_else() {
+        let (dir, disk) = disk();
+        let file = disk.create(&dir.path().join("log")).unwrap();
+        let mut expected = Vec::new();
+        for round in 1..=100_u8 {
+            if round % 9 == 1 {
+                let end = expected.len() as u64;
+                file.reserve(end, end + 9_000);
+            }
+            let data = vec![round; 37 * usize::from(round)];
+            file.write_at(&data, expected.len() as u64).unwrap();
+            expected.extend(data);
+        }
+        // Cut and written again, in what had been room.
+        expected.truncate(expected.len() - 3_600);
+        file.set_len(expected.len() as u64).unwrap();
+        file.write_at(&[101; 8_000], expected.len() as u64).unwrap();
+        expected.extend([101; 8_000]);
+        file.sync().unwrap();
+        let mut bytes = vec![0; expected.len()];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert!(bytes == expected);
+        assert_eq!(file.len().unwrap(), expected.len() as u64);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
+use super::{Ahead, RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
 use crate::env::{Env, RealEnv};
 use crate::error::Result;
 use crate::options::Recovery;
@@ -24,7 +24,7 @@ impl BenchLog {
     /// # Errors
     /// What the file system refuses.
     pub fn create(dir: &Path) -> Result<Self> {
-        Self::planned(dir, SegmentPlan { bytes: BYTES, zeros_ahead: false })
+        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Room })
     }
 
     /// The same, of which each group is synced.
@@ -32,7 +32,7 @@ impl BenchLog {
     /// # Errors
     /// What the file system refuses.
     pub fn create_synced(dir: &Path) -> Result<Self> {
-        Self::planned(dir, SegmentPlan { bytes: BYTES, zeros_ahead: true })
+        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Zeros })
     }
 
     fn planned(dir: &Path, plan: SegmentPlan) -> Result<Self> {

@@ -33,7 +33,7 @@ mod writer;
 pub(crate) use record::payload_crc;
 pub(crate) use replay::{Replayed, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, is_ours};
-pub(crate) use segments::{SegmentPlan, Segments};
+pub(crate) use segments::{Ahead, SegmentPlan, Segments};
 pub(crate) use walk::{ReplayedRecord, Visit};
 pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};

@@ -54,7 +54,8 @@ pub(super) struct OpenSegment {
     pub(super) header: Header,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) path: PathBuf,
-    /// Up to here the file's blocks are allocated and written: zeros, or an earlier life's bytes.
+    /// Up to here the file's blocks are allocated and written, with zeros or an earlier life's bytes, or there
+    /// is room for what is not synced.
     pub(super) prewritten: u64,
 }
 
@@ -63,20 +64,32 @@ pub(super) struct OpenSegment {
 pub(crate) struct SegmentPlan {
     /// At most this long, but for a single record that is longer.
     pub(crate) bytes: u64,
-    /// Whether zeros are written before records, by a background job in the next one, and files are
-    /// used again: where commits are synced, that is time that they do not wait; where they are not,
-    /// it is writing, and space, for nothing.
-    pub(crate) zeros_ahead: bool,
+    pub(crate) ahead: Ahead,
+}
+
+/// What there is in a segment before its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// Zeros, which a background job writes to the next one, and files are used again: where commits are
+    /// synced, that is time that they do not wait; where they are not, it is writing, and space, for nothing.
+    Zeros,
+    /// [Room](DiskFile::reserve), in which a commit is written without a system call.
+    Room,
+    Nothing,
 }
 
 impl SegmentPlan {
+    pub(super) fn zeros_ahead(self) -> bool {
+        self.ahead == Ahead::Zeros
+    }
+
     fn max_spares(self) -> usize {
-        if self.zeros_ahead { MAX_SPARES } else { 0 }
+        if self.zeros_ahead() { MAX_SPARES } else { 0 }
     }
 
     /// Zeros that a new file begins with.
     fn first_zeros(self) -> usize {
-        let most = if self.zeros_ahead { self.bytes } else { 0 };
+        let most = if self.zeros_ahead() { self.bytes } else { 0 };
         most.clamp(TERMINATOR.len() as u64, FIRST_ZEROS_BYTES as u64) as usize
     }
 }
@@ -174,7 +187,7 @@ impl Segments {
 
     /// Whether zeros are written ahead to the next segment.
     pub(super) fn zeros_ahead(&self) -> bool {
-        self.plan.zeros_ahead && !self.mostly_large.load(Ordering::Relaxed)
+        self.plan.zeros_ahead() && !self.mostly_large.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_mostly_large(&self, mostly_large: bool) {

@@ -372,6 +372,12 @@ impl DiskFile for SimFile {
         }
     }
 
+    fn reserve(&self, _from: u64, to: u64) {
+        if self.len().is_ok_and(|len| len < to) {
+            let _ = self.set_len(to);
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.enter(Operation::Sync)?;
         let outcome = state.power.fault(Operation::Sync, &[&self.path]);

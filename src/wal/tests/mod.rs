@@ -172,7 +172,7 @@ fn versions_out_of_order_are_refused_and_change_nothing() {
 }
 
 fn plan(bytes: u64) -> SegmentPlan {
-    SegmentPlan { bytes, zeros_ahead: true }
+    SegmentPlan { bytes, ahead: Ahead::Zeros }
 }
 
 #[test]

@@ -36,19 +36,44 @@ fn a_segment_that_has_to_grow_gives_way_to_a_longer_one() {
 
 #[test]
 fn without_syncs_no_segment_is_given_up_or_written_ahead() {
+    for ahead in [Ahead::Nothing, Ahead::Room] {
+        let env = machine(1);
+        let plan = SegmentPlan { bytes: 10 << 20, ahead };
+        let (id, last) = (SegmentId::FIRST, Version::ZERO);
+        let mut writer = Writer::create(env.disk(), dir(), id, last, plan, Vec::new()).unwrap();
+        let all = records(1, &[60 << 10; 100]);
+        for record in &all {
+            append(&mut writer, std::slice::from_ref(record)).unwrap();
+            if writer.wants_next_segment() {
+                writer.segments().prepare().unwrap();
+            }
+        }
+        let written = 64 + 100 * record::record_bytes(60 << 10) as u64;
+        let room = match ahead {
+            Ahead::Room => 1..4 << 20,
+            _ => 16..17,
+        };
+        assert!(room.contains(&(segment_len(&env, 1) - written)), "the first goes on");
+        assert_eq!(segment_len(&env, 2), 64 + 16);
+        writer.sync().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        let (found, replayed) = replay_all(&env);
+        assert_eq!((found, replayed.torn), (all, None));
+    }
+}
+
+#[test]
+fn room_that_is_made_ahead_is_in_proportion_and_given_back_when_the_log_is_closed() {
     let env = machine(1);
-    let plan = SegmentPlan { bytes: 10 << 20, zeros_ahead: false };
+    let plan = SegmentPlan { bytes: 10 << 20, ahead: Ahead::Room };
     let (id, last) = (SegmentId::FIRST, Version::ZERO);
     let mut writer = Writer::create(env.disk(), dir(), id, last, plan, Vec::new()).unwrap();
-    for record in &records(1, &[60 << 10; 100]) {
-        append(&mut writer, std::slice::from_ref(record)).unwrap();
-        if writer.wants_next_segment() {
-            writer.segments().prepare().unwrap();
-        }
-    }
-    let written = 100 * record::record_bytes(60 << 10) as u64;
-    assert_eq!(segment_len(&env, 1), 64 + written + 16, "the first goes on");
-    assert_eq!(segment_len(&env, 2), 64 + 16);
+    let all = records(1, &[100]);
+    append(&mut writer, &all).unwrap();
+    assert!((64..1 << 20).contains(&segment_len(&env, 1)));
+    writer.close().unwrap();
+    assert!(segment_len(&env, 1) < 300);
+    assert_eq!(replay_all(&env).0, all);
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! [`Reserved`]: room in a file for bytes to come, mapped, so that to write them takes no system call.
+//!
+//! Invariant: the file reaches as far as the map does, and has blocks there which it is written to in
+//! place. So a store wants nothing of the file system that may be refused: neither space, nor, but for
+//! the page that it begins with, anything read from the device.
+
+use std::fs::File;
+use std::io;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// From so many bytes on a system call for them takes less than the page faults: it gets large pages.
+const STORED_BYTES: usize = 16 << 10;
+
+/// Part of a file, which only its owner writes to.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    map: MmapRaw,
+    from: u64,
+}
+
+impl Reserved {
+    /// Has blocks allocated from `from` to `to`, which becomes the file's end if it ends before, and maps
+    /// them. The file must not become shorter while this is written to.
+    pub(super) fn of(file: &File, from: u64, to: u64) -> io::Result<Self> {
+        let len = to.saturating_sub(from);
+        allocate(file, from, len)?;
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        let map = MmapOptions::new().offset(from).len(len).map_raw(file)?;
+        Ok(Self { map, from })
+    }
+
+    /// Writes bytes at an offset of the file, if they are few and all of them within; says whether.
+    pub(super) fn write(&mut self, data: &[u8], offset: u64) -> bool {
+        let at = offset.checked_sub(self.from).and_then(|at| usize::try_from(at).ok());
+        let Some(at) = at.filter(|_| data.len() < STORED_BYTES) else { return false };
+        if at.checked_add(data.len()).is_none_or(|end| end > self.map.len()) {
+            return false;
+        }
+        // SAFETY: the bytes from `at` on are within the map, as was just found, and `data` is not: nothing
+        // lends out what is in the map, whose pointer does not leave this type, and `&mut self` keeps
+        // others from writing to it at the same time. Other maps of the file are of files that are not
+        // written any more (`DiskFile::map`). The file reaches that far: `RealFile::set_len` lets go of
+        // this first, or who opened a file that is written no more, and the directory's lock keeps other instances of the engine away. What follows
+        // if somebody else cuts it is said in the documentation of `ReadMode::Mmap`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), self.map.as_mut_ptr().add(at), data.len());
+        }
+        true
+    }
+}
+
+/// Has blocks allocated for part of a file, which are written in place from then on.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, from: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+    // File systems that write to blocks once they have them: ext2 to 4, XFS. One that copies on write may
+    // find no room for that when it comes to a store, of which nobody can be told.
+    const WRITTEN_IN_PLACE: [i128; 2] = [0xef53, 0x5846_5342];
+    if !WRITTEN_IN_PLACE.contains(&i128::from(fstatfs(file)?.f_type)) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(fallocate(file, FallocateFlags::empty(), from, len)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_file: &File, _from: u64, _len: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    fn file(dir: &tempfile::TempDir) -> File {
+        let path = dir.path().join("file");
+        OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_in_the_file_and_the_rest_is_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        file.write_all_at(&[1; 5_000], 0).unwrap();
+        let Ok(mut reserved) = Reserved::of(&file, 4_990, 9_000) else { return };
+        assert_eq!(file.metadata().unwrap().len(), 9_000);
+        assert!(reserved.write(&[2; 20], 4_990));
+        // What comes by system calls and what does not is one file.
+        file.write_all_at(&[3; 4], 5_000).unwrap();
+        assert!(reserved.write(&[4; 2], 8_998));
+        let mut expected = vec![0; 9_000];
+        expected[..4_990].fill(1);
+        expected[4_990..5_010].fill(2);
+        expected[5_000..5_004].fill(3);
+        expected[8_998..].fill(4);
+        let mut bytes = vec![9; 9_000];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == expected);
+    }
+
+    #[test]
+    fn what_is_not_within_or_much_is_left_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        let Ok(mut reserved) = Reserved::of(&file, 100, 100_000) else { return };
+        let much = vec![1; STORED_BYTES];
+        for (data, offset) in
+            [(&[1][..], 99), (&[1], 100_000), (&[1; 2], 99_999), (&[1], u64::MAX), (&much, 100)]
+        {
+            assert!(!reserved.write(data, offset), "{} bytes at {offset}", data.len());
+        }
+        assert!(reserved.write(&[], 100_000) && reserved.write(&[], 100));
+        let mut bytes = vec![9; 100_000];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn nothing_is_reserved_where_there_is_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        for (from, to) in [(0, 0), (5, 4), (0, u64::MAX)] {
+            Reserved::of(&file, from, to).unwrap_err();
+            assert_eq!(file.metadata().unwrap().len(), 0);
+        }
+    }
+}
