@@ -237,14 +237,13 @@ impl Replay<'_> {
                 Err(error) => return Err(error),
             };
             let start = segment::HEADER_BYTES as u64;
-            if scan.find(start, |_| true)?.is_some() {
+            if let Some(first) = scan.find(start, |_| true)? {
+                if scan.find(first, |header| header.durable_end > NOTHING_DURABLE)?.is_some() {
+                    return Ok(None);
+                }
                 bytes += scan.extent(start)?;
             }
-            let is_proof = scan.find(start, |header| header.durable_end > NOTHING_DURABLE)?;
             self.buffer = scan.into_buffer();
-            if is_proof.is_some() {
-                return Ok(None);
-            }
         }
         Ok(Some(bytes))
     }

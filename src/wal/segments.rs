@@ -21,10 +21,10 @@ use crate::env::{BLOCK_BYTES, Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::version::Version;
 
-/// Spare files to keep where zeros are written ahead. The writer needs one at a time; the second is
+/// Spare files to keep where zeros are written ahead. The writer needs one at a time; the others are
 /// for a flush that lets go of several segments at once. Where they are not, a spare spares nothing
 /// but the space that it takes.
-const MAX_SPARES: usize = 2;
+const MAX_SPARES: usize = 8;
 /// Zeros are written in pieces of up to this.
 const ZEROS_PIECE_BYTES: usize = 256 << 10;
 static ZEROS: Zeros = Zeros([0; ZEROS_PIECE_BYTES]);
@@ -44,6 +44,9 @@ impl Zeros {
 pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
 /// How far the first segment that is prepared is written with zeros.
 const PREPARED_BYTES: u64 = 4 << 20;
+/// How far later ones are at most. The writer goes on with the next where they end, and who opens the log
+/// after a crash has to look through what is left of the last one.
+const MAX_PREPARED_BYTES: u64 = 8 << 20;
 /// Zeros of a segment that is prepared are synced in steps of this. The writer may have to wait for
 /// one; a sync of commits meanwhile takes its share of each, so that fewer are better for them.
 const ZEROS_STEP_BYTES: u64 = 4 << 20;
@@ -200,8 +203,8 @@ impl Segments {
     pub(crate) fn prepare(&self) -> Result<()> {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
-            let whole = self.plan.bytes + TERMINATOR.len() as u64;
-            let zeros_to = if self.zeros_ahead() { next.zeros_to.min(whole) } else { 0 };
+            let most = MAX_PREPARED_BYTES.min(self.plan.bytes + TERMINATOR.len() as u64);
+            let zeros_to = if self.zeros_ahead() { next.zeros_to.min(most) } else { 0 };
             next.prepared = Some(self.make(&mut next.id, zeros_to)?);
             next.zeros_to = next.zeros_to.max(zeros_to.saturating_mul(2));
         }

@@ -2,10 +2,15 @@
 
 use super::*;
 
+/// A writer of segments of up to so many bytes.
+fn create_of(env: &SimEnv, bytes: u64) -> Writer {
+    let (id, last) = (SegmentId::FIRST, Version::ZERO);
+    Writer::create(env.disk(), dir(), id, last, plan(bytes), Vec::new()).unwrap()
+}
+
 /// A writer of segments that are too long for all their zeros to be written at once.
 fn create_long(env: &SimEnv) -> Writer {
-    let (id, last) = (SegmentId::FIRST, Version::ZERO);
-    Writer::create(env.disk(), dir(), id, last, plan(10 << 20), Vec::new()).unwrap()
+    create_of(env, 10 << 20)
 }
 
 fn segment_len(env: &SimEnv, id: u64) -> u64 {
@@ -14,24 +19,26 @@ fn segment_len(env: &SimEnv, id: u64) -> u64 {
 
 #[test]
 fn a_segment_that_has_to_grow_gives_way_to_a_longer_one() {
-    let env = machine(1);
-    let mut writer = create_long(&env);
-    let all = records(1, &[60 << 10; 217]);
-    for record in &all {
-        append(&mut writer, std::slice::from_ref(record)).unwrap();
-        writer.sync().unwrap();
-        if writer.wants_next_segment() {
-            writer.segments().prepare().unwrap();
+    for (bytes, longest) in [(10 << 20, 8 << 20), (6 << 20, (6 << 20) + 16)] {
+        let env = machine(1);
+        let mut writer = create_of(&env, bytes);
+        let all = records(1, &[60 << 10; 217]);
+        for record in &all {
+            append(&mut writer, std::slice::from_ref(record)).unwrap();
+            writer.sync().unwrap();
+            if writer.wants_next_segment() {
+                writer.segments().prepare().unwrap();
+            }
         }
+        assert!(segment_len(&env, 1) < 3 << 20, "the first ended early");
+        assert_eq!(segment_len(&env, 2), 4 << 20, "the second never grows");
+        assert_eq!(segment_len(&env, 3), longest);
+        assert_eq!(segment_len(&env, 4), longest, "no more is written ahead");
+        env.crash(CrashStyle::LoseUnsynced);
+        let (found, replayed) = replay_all(&env);
+        assert_eq!(found, all);
+        assert_eq!(replayed.torn, None);
     }
-    assert!(segment_len(&env, 1) < 3 << 20, "the first ended early");
-    assert_eq!(segment_len(&env, 2), 4 << 20, "the second never grows");
-    assert_eq!(segment_len(&env, 3), 8 << 20);
-    assert_eq!(segment_len(&env, 4), (10 << 20) + 16, "no segment is longer than it may be");
-    env.crash(CrashStyle::LoseUnsynced);
-    let (found, replayed) = replay_all(&env);
-    assert_eq!(found, all);
-    assert_eq!(replayed.torn, None);
 }
 
 #[test]
