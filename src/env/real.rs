@@ -304,6 +304,34 @@ mod tests {
         assert_eq!(file.len().unwrap(), expected.len() as u64);
     }
 
+    /// Each thread has its own part of the file; another makes room again and again.
+    #[test]
+    fn threads_write_beside_each_other_where_room_was_made() {
+        const PART: usize = 9_000;
+        let (dir, disk) = disk();
+        let file = disk.create(&dir.path().join("log")).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    for at in 0..PART {
+                        file.write_at(&[thread as u8 + 1], (thread * PART + at) as u64).unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for round in 0..100 {
+                    file.reserve(round * 300, 4 * PART as u64);
+                }
+            });
+        });
+        let mut bytes = vec![0; 4 * PART];
+        file.read_at(&mut bytes, 0).unwrap();
+        let expected =
+            |thread: usize| bytes[thread * PART..][..PART].iter().all(|b| *b == thread as u8 + 1);
+        assert!((0..4).all(expected));
+    }
+
     #[test]
     fn an_empty_file_maps_to_no_bytes() {
         let (dir, disk) = disk();

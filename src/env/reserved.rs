@@ -39,10 +39,11 @@ impl Reserved {
         }
         // SAFETY: the bytes from `at` on are within the map, as was just found, and `data` is not: nothing
         // lends out what is in the map, whose pointer does not leave this type, and `&mut self` keeps
-        // others from writing to it at the same time. Other maps of the file are of files that are not
+        // others from writing to it at the same time. Other maps of the file are made once it is not
         // written any more (`DiskFile::map`). The file reaches that far: `RealFile::set_len` lets go of
-        // this first, or who opened a file that is written no more, and the directory's lock keeps other instances of the engine away. What follows
-        // if somebody else cuts it is said in the documentation of `ReadMode::Mmap`.
+        // this first, others cut a file only when it is not written any more, and the directory's lock
+        // keeps other instances of the engine away. What follows if somebody else cuts it is said in the
+        // documentation of `ReadMode::Mmap`.
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), self.map.as_mut_ptr().add(at), data.len());
         }
