@@ -86,6 +86,17 @@ impl SegmentPlan {
         self.ahead == Ahead::Zeros
     }
 
+    /// How far a segment is written with zeros ahead at most, where it then ends.
+    fn most_zeros(self) -> u64 {
+        MAX_PREPARED_BYTES.min(self.bytes + TERMINATOR.len() as u64)
+    }
+
+    /// Whether a file of so many bytes is too long to be used again: large commits made it so, and its
+    /// space is better given back.
+    fn is_too_long(self, bytes: u64) -> bool {
+        bytes > 2 * self.most_zeros()
+    }
+
     fn max_spares(self) -> usize {
         if self.zeros_ahead() { MAX_SPARES } else { 0 }
     }
@@ -203,8 +214,8 @@ impl Segments {
     pub(crate) fn prepare(&self) -> Result<()> {
         let mut next = self.next.lock();
         if next.prepared.is_none() {
-            let most = MAX_PREPARED_BYTES.min(self.plan.bytes + TERMINATOR.len() as u64);
-            let zeros_to = if self.zeros_ahead() { next.zeros_to.min(most) } else { 0 };
+            let most = if self.zeros_ahead() { self.plan.most_zeros() } else { 0 };
+            let zeros_to = next.zeros_to.min(most);
             next.prepared = Some(self.make(&mut next.id, zeros_to)?);
             next.zeros_to = next.zeros_to.max(zeros_to.saturating_mul(2));
         }
@@ -289,14 +300,14 @@ impl Segments {
         drop(files);
         // One that cannot be removed does not keep the others; the next opening lists it again. No
         // file begins another life while its sync is under way: one would hear of the other's failure.
-        let let_go = |ended: &Ended| ended.settle().and_then(|()| self.let_go(ended.sealed.id));
+        let let_go = |ended: &Ended| ended.settle().and_then(|()| self.let_go(ended.sealed));
         obsolete.iter().map(let_go).fold(Ok(()), Result::and)
     }
 
-    fn let_go(&self, id: SegmentId) -> Result<()> {
+    fn let_go(&self, SealedSegment { id, bytes, .. }: SealedSegment) -> Result<()> {
         let path = id.path(&self.dir);
         let mut files = self.files.lock();
-        if files.spares.len() >= self.plan.max_spares() {
+        if files.spares.len() >= self.plan.max_spares() || self.plan.is_too_long(bytes) {
             drop(files);
             return self.disk.remove(&path).map_err(|e| Error::io("remove", &path, e));
         }
@@ -379,8 +390,7 @@ impl Segments {
         let Some(spare) = self.files.lock().spares.pop() else { return Ok(None) };
         let file = self.open(&spare)?;
         let len = file.len().map_err(|e| Error::io("read the length of", &spare, e))?;
-        // A very large batch made it longer than segments are: give its space back.
-        if len > self.plan.bytes.saturating_mul(2) {
+        if self.plan.is_too_long(len) {
             self.disk.remove(&spare).map_err(|e| Error::io("remove", &spare, e))?;
             return Ok(None);
         }

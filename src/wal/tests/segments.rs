@@ -115,6 +115,25 @@ fn large_records_are_written_without_zeros_ahead() {
     assert_eq!(segment_len(&env, 2), 64 + (256 << 10), "the next has few zeros");
 }
 
+/// A segment that large commits made longer than others is not kept to be used again.
+#[test]
+fn a_segment_that_became_long_gives_its_space_back() {
+    for (large, spares) in [(1, 1), (40, 0)] {
+        let env = machine(1);
+        let mut writer = create_of(&env, 64 << 20);
+        append(&mut writer, &records(1, &vec![600 << 10; large])).unwrap();
+        writer.sync().unwrap();
+        let last = Version::from_ticks(large as u64);
+        writer.end_segment(last).unwrap();
+        writer.sync().unwrap();
+        let segments = writer.segments();
+        segments.remove_before(segments.first_needed(last)).unwrap();
+        let names = env.list(dir());
+        let kept = names.iter().filter(|name| name.ends_with("spare")).count();
+        assert_eq!((kept, names.len()), (spares, 1 + spares), "{names:?}");
+    }
+}
+
 /// The places that the writer gives are where replay, or anybody, finds the payloads.
 #[test]
 fn payloads_are_where_the_writer_says() {
