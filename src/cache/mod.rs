@@ -1,11 +1,12 @@
-//! The block cache: blocks of table files, uncompressed, within a budget of bytes; and beside them
-//! [`Hints`] of where keys are.
+//! The block cache: blocks of table files, uncompressed, and single rows of them, within one budget of
+//! bytes; and beside them [`Hints`] of where keys are.
 //!
 //! Invariant: what is cached was checked against its checksum, and never changes: a file is
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
 //! Of other rooms this one calls prefetch only.
 
 pub(crate) mod bench;
+mod doorkeeper;
 mod hints;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
+use doorkeeper::Doorkeeper;
 pub(crate) use hints::{FileNumber, Hint, Hints};
 
 /// The number of a table file: never given twice in the life of a database.
@@ -42,15 +44,34 @@ impl fmt::Display for FileId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BlockOffset(pub(crate) u64);
 
+/// What an item is of: a block by its file and offset, or a row by its file and the hash of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot {
-    file: FileId,
-    offset: BlockOffset,
+    file: u64,
+    at: u64,
+}
+
+impl Slot {
+    /// No file has such an id: they are counted.
+    const ROW: u64 = 1 << 63;
+
+    fn of_block(file: FileId, offset: BlockOffset) -> Self {
+        Self { file: file.0, at: offset.0 }
+    }
+
+    fn of_row(file: FileId, key_hash: u64) -> Self {
+        Self { file: file.0 | Self::ROW, at: key_hash }
+    }
+
+    /// All of it in one number.
+    fn folded(&self) -> u64 {
+        self.file.rotate_left(40) ^ self.at
+    }
 }
 
 impl Hash for Slot {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.file.0.rotate_left(40) ^ self.offset.0);
+        state.write_u64(self.folded());
     }
 }
 
@@ -67,14 +88,18 @@ impl Hasher for Mixer {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The two halves of a 128-bit product by an odd constant, folded.
-        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product as u64) ^ ((product >> 64) as u64);
+        self.0 = mixed(self.0 ^ number);
     }
 
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+/// The two halves of a 128-bit product by an odd constant, folded.
+fn mixed(number: u64) -> u64 {
+    let product = u128::from(number) * 0x9E37_79B9_7F4A_7C15;
+    (product as u64) ^ ((product >> 64) as u64)
 }
 
 type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
@@ -83,8 +108,12 @@ type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
 const SLOT_BYTES: u64 = 96;
 /// The part of the budget that is for hints: at the default of 256 MiB for memory, 131,072 of them.
 const HINTS_PART: usize = 64;
-/// A first guess of an item's size, by which the cache sizes its tables.
-const TYPICAL_ITEM_BYTES: usize = 8 << 10;
+/// The part that is filled with whole blocks by point reads: they warm it sooner than rows do, but once
+/// they are in use, they leave it later.
+const BLOCKS_FIRST_PART: u64 = 2;
+/// A first guess of an item's size, by which the cache sizes its tables: most are rows where there are
+/// any.
+const TYPICAL_ITEM_BYTES: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Bytes;
@@ -101,6 +130,9 @@ pub(crate) struct BlockCache {
     capacity: u64,
     /// Bytes that were put into it so far.
     inserted: AtomicU64,
+    /// Rows that were asked for and not there. Their block is asked for next, which counts.
+    row_misses: AtomicU64,
+    doorkeeper: Doorkeeper,
     hints: Hints,
 }
 
@@ -123,6 +155,8 @@ impl BlockCache {
             hints: Hints::new(hint_bytes),
             capacity: capacity as u64,
             inserted: AtomicU64::new(0),
+            row_misses: AtomicU64::new(0),
+            doorkeeper: Doorkeeper::default(),
             items: Cache::with(
                 items,
                 capacity as u64,
@@ -134,24 +168,52 @@ impl BlockCache {
     }
 
     pub(crate) fn block(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
-        self.items.get(&Slot { file, offset })
+        self.items.get(&Slot::of_block(file, offset))
     }
 
     /// The same before it is needed: if it is not there, that is no miss yet.
     pub(crate) fn block_ahead(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
-        let is_there = self.items.contains_key(&Slot { file, offset });
+        let is_there = self.items.contains_key(&Slot::of_block(file, offset));
         is_there.then(|| self.block(file, offset)).flatten()
     }
 
     pub(crate) fn insert_block(&self, file: FileId, offset: BlockOffset, bytes: Arc<[u8]>) {
+        self.insert(Slot::of_block(file, offset), bytes);
+    }
+
+    /// Whether a block that a point read had to read is to be kept whole, and not the row alone: there
+    /// is memory to spare, or it was read not long ago, and so is about to be read again.
+    pub(crate) fn wants_block(&self, file: FileId, offset: BlockOffset) -> bool {
+        self.inserted() < self.capacity / BLOCKS_FIRST_PART
+            || self.doorkeeper.knows(mixed(Slot::of_block(file, offset).folded()))
+    }
+
+    /// The row of the key with this hash, or of another one with the same.
+    pub(crate) fn row(&self, file: FileId, key_hash: u64) -> Option<Arc<[u8]>> {
+        let row = self.items.get(&Slot::of_row(file, key_hash));
+        if row.is_none() {
+            self.row_misses.fetch_add(1, Ordering::Relaxed);
+        }
+        row
+    }
+
+    pub(crate) fn insert_row(&self, file: FileId, key_hash: u64, row: Arc<[u8]>) {
+        self.insert(Slot::of_row(file, key_hash), row);
+    }
+
+    fn insert(&self, slot: Slot, bytes: Arc<[u8]>) {
         self.inserted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.items.insert(Slot { file, offset }, bytes);
+        self.items.insert(slot, bytes);
     }
 
     /// Whether less was put into it so far than it holds: the database was opened not long ago, or
     /// is small.
     pub(crate) fn is_filling(&self) -> bool {
-        self.inserted.load(Ordering::Relaxed) < self.capacity
+        self.inserted() < self.capacity
+    }
+
+    fn inserted(&self) -> u64 {
+        self.inserted.load(Ordering::Relaxed)
     }
 
     /// Where keys were found.
@@ -163,7 +225,7 @@ impl BlockCache {
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats {
             hits: self.items.hits(),
-            misses: self.items.misses(),
+            misses: self.items.misses().saturating_sub(self.row_misses.load(Ordering::Relaxed)),
             bytes: self.items.weight(),
             capacity: self.capacity,
         }
@@ -194,6 +256,35 @@ mod tests {
         cache.insert_block(FileId::new(99), BlockOffset(1), Arc::clone(&bytes));
         assert!(cache.block(FileId::new(99), BlockOffset(1)).is_some());
         assert!(cache.block(FileId::new(99), BlockOffset(2)).is_none());
+    }
+
+    #[test]
+    fn rows_and_blocks_are_told_apart_and_a_row_that_is_missing_is_no_miss() {
+        let cache = BlockCache::new(1 << 20);
+        let file = FileId::new(1);
+        assert!(cache.row(file, 5).is_none());
+        assert_eq!(cache.stats().misses, 0);
+        cache.insert_block(file, BlockOffset(5), vec![1; 100].into());
+        assert!(cache.row(file, 5).is_none());
+        cache.insert_row(file, 5, vec![2; 10].into());
+        assert_eq!(cache.row(file, 5).unwrap()[0], 2);
+        assert_eq!(cache.block(file, BlockOffset(5)).unwrap()[0], 1);
+        assert!(cache.row(FileId::new(2), 5).is_none());
+        let stats = cache.stats();
+        assert_eq!((stats.hits, stats.misses), (2, 0));
+    }
+
+    #[test]
+    fn a_block_is_wanted_while_there_is_memory_to_spare_and_when_it_was_read_before() {
+        let cache = BlockCache::new(1 << 20);
+        let (file, block) = (FileId::new(1), BlockOffset(5));
+        while cache.inserted() < cache.capacity / BLOCKS_FIRST_PART {
+            assert!(cache.wants_block(file, block));
+            cache.insert_row(file, cache.inserted(), vec![7; 8 << 10].into());
+        }
+        assert!(!cache.wants_block(file, BlockOffset(6)));
+        assert!(cache.wants_block(file, BlockOffset(6)));
+        assert!(!cache.wants_block(FileId::new(2), BlockOffset(6)));
     }
 
     #[test]

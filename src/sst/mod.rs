@@ -32,6 +32,7 @@ mod meta;
 mod prefixes;
 mod raw_entry;
 mod reader;
+mod row;
 mod run;
 mod sink;
 mod source;

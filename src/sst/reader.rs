@@ -13,7 +13,7 @@ use super::footer::{Directory, FOOTER_BYTES, FORMAT, Footer, Parsed};
 use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
-use super::{FileMeta, Lookup, SstCursor};
+use super::{FileMeta, Lookup, SstCursor, row};
 use crate::cache::{BlockCache, Hint};
 use crate::entry::Found;
 use crate::env::Disk;
@@ -28,6 +28,9 @@ pub(super) const BLOCK_END_BYTES: usize = 256;
 
 /// Most bytes of a block that are brought near for a lookup to walk over.
 const WALKED_BYTES: usize = 1 << 10;
+
+/// A row is kept without its block if it has at most this part of its bytes.
+const SMALL_ROW_PART: usize = 4;
 
 /// An open table file.
 #[derive(Debug)]
@@ -97,6 +100,11 @@ impl Reader {
         {
             return Ok(Some(visit(found)));
         }
+        if let Some(row) = self.source.row(hash)
+            && let Some(found) = row::find(&row, lookup.key, at)
+        {
+            return Ok(Some(visit(found)));
+        }
         let top = &self.directory.top;
         let number = top.find(lookup.key, at);
         let Some(partition) = top.handle(number) else { return Ok(None) };
@@ -115,7 +123,7 @@ impl Reader {
     ) -> Result<Option<R>> {
         let Some(handle) = self.locate(partition, lookup.key, at)? else { return Ok(None) };
         self.source.prefetch_end(&handle, BLOCK_END_BYTES);
-        let held = self.source.load(&handle, Caching::Keep)?;
+        let held = self.source.load(&handle, Caching::Pass)?;
         held.prefetch_shared_end(BLOCK_END_BYTES);
         let found = Block::parse(held.payload()).and_then(|block| {
             let restart = block.walk_start(lookup.key, at)?;
@@ -126,15 +134,42 @@ impl Reader {
         });
         match found {
             Ok(Some((found, restart, walked))) => {
-                let (offset, len) = (handle.offset.0, handle.len);
-                let is_cached = matches!(held, Held::Shared(_));
-                let hint = Hint { offset, len, is_cached, restart, walked };
-                self.source.note(lookup.key_hash, &hint);
+                let is_kept = match &held {
+                    Held::Read(block) => self.keep(&handle, block, lookup, at, &found),
+                    Held::Mapped(_) | Held::Shared(_) => true,
+                };
+                if is_kept {
+                    let (offset, len) = (handle.offset.0, handle.len);
+                    let is_cached = !matches!(held, Held::Mapped(_));
+                    let hint = Hint { offset, len, is_cached, restart, walked };
+                    self.source.note(lookup.key_hash, &hint);
+                }
                 Ok(Some(visit(found)))
             }
             Ok(None) => Ok(None),
             Err(damage) => Err(self.damage(damage, &handle)),
         }
+    }
+
+    /// Has the cache hold what was found in a block that it did not have: the row, or the block if the
+    /// cache [wants](Source::wants_block) it or the row is much of it. `true`: the block.
+    fn keep(
+        &self,
+        handle: &BlockHandle,
+        block: &Arc<[u8]>,
+        lookup: &Lookup<'_>,
+        at: Version,
+        found: &Found<'_>,
+    ) -> bool {
+        // Of an earlier version it is not known to be the newest.
+        let sees_newest = at >= self.directory.meta.max_version;
+        let is_small = (lookup.key.len() + found.value.len()) * SMALL_ROW_PART <= block.len();
+        if sees_newest && is_small && !self.source.wants_block(handle) {
+            self.source.keep_row(lookup.key_hash, row::encode(lookup.key, found));
+            return false;
+        }
+        self.source.keep_block(handle, Arc::clone(block));
+        true
     }
 
     /// `false`: the file has no entry of the key with this hash.

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bits::Bits;
 use super::frame::{Frame, TRAILER_BYTES, zeros};
@@ -27,7 +28,8 @@ const HINTED_END_BYTES: usize = 2 * LINE_BYTES;
 pub(super) enum Caching {
     /// Leaves what it read there.
     Keep,
-    /// Uses what is there and adds nothing: reading a file once through for a compaction.
+    /// Uses what is there and adds nothing: reading a file once through for a compaction, or a point read,
+    /// which knows only afterwards what is worth keeping.
     Pass,
     /// Trusts neither the cache nor an earlier check.
     Distrust,
@@ -40,6 +42,8 @@ pub(super) enum Held<'a> {
     Mapped(&'a [u8]),
     /// An uncompressed frame, shared with the cache.
     Shared(Arc<[u8]>),
+    /// The same, read for this one alone.
+    Read(Arc<[u8]>),
 }
 
 impl Held<'_> {
@@ -50,7 +54,7 @@ impl Held<'_> {
     }
 
     /// The same of its last bytes, if it is the cache's: of what is read in place they are asked for
-    /// [before](Source::prefetch_end) it is loaded.
+    /// [before](Source::prefetch_end) it is loaded, and what was just read is near.
     #[inline]
     pub(super) fn prefetch_shared_end(&self, bytes: usize) {
         if let Self::Shared(_) = self {
@@ -63,7 +67,7 @@ impl Held<'_> {
     pub(super) fn payload(&self) -> &[u8] {
         match self {
             Self::Mapped(payload) => payload,
-            Self::Shared(frame) => {
+            Self::Shared(frame) | Self::Read(frame) => {
                 frame.get(..frame.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
             }
         }
@@ -93,6 +97,8 @@ pub(super) struct Source {
     cache: Arc<BlockCache>,
     /// By which hints name it.
     number: Option<FileNumber>,
+    /// Whether rows of this file were put into the cache: of what is read in place none are.
+    has_rows: AtomicBool,
     access: Access,
 }
 
@@ -129,7 +135,8 @@ impl Source {
             }
         };
         let number = cache.hints().open_file();
-        Ok(Self { path: path.to_owned(), id, len, cache, number, access })
+        let has_rows = AtomicBool::new(false);
+        Ok(Self { path: path.to_owned(), id, len, cache, number, has_rows, access })
     }
 
     /// Makes room to remember which blocks were checked.
@@ -167,27 +174,41 @@ impl Source {
         }
     }
 
-    /// The payload of the block that a hint names, if it can be had. An error is not the lookup's: the
-    /// hint may be of another key.
+    /// The payload of the block that a hint names, if it can be had at once.
     #[inline]
     pub(super) fn load_hinted(&self, hint: &Hint) -> Option<Held<'_>> {
-        // It has the ordinal of no block that was checked: it is again if the cache has lost it.
-        let handle = BlockHandle {
-            offset: BlockOffset(hint.offset),
-            len: hint.len,
-            compressed: true,
-            ordinal: usize::MAX,
-            entries_before: 0,
-        };
         if hint.is_cached {
-            let held = self.load(&handle, Caching::Keep).ok()?;
+            let held = Held::Shared(self.cache.block(self.id, BlockOffset(hint.offset))?);
             held.prefetch_shared_end(HINTED_END_BYTES);
             held.prefetch(hint.walked.clone());
             return Some(held);
         }
         // What is read in place was checked before it was noted.
         let Access::Mapped(Mapped { map, .. }) = &self.access else { return None };
-        Frame::plain_payload(stored(map, &handle, false)?).map(Held::Mapped)
+        Frame::plain_payload(part(map, hint.offset, hint.len)?).map(Held::Mapped)
+    }
+
+    /// The row of the key with this hash, if the cache has it.
+    #[inline]
+    pub(super) fn row(&self, key_hash: u64) -> Option<Arc<[u8]>> {
+        self.has_rows.load(Ordering::Relaxed).then(|| self.cache.row(self.id, key_hash)).flatten()
+    }
+
+    /// Has the cache hold a row.
+    pub(super) fn keep_row(&self, key_hash: u64, row: Arc<[u8]>) {
+        self.has_rows.store(true, Ordering::Relaxed);
+        self.cache.insert_row(self.id, key_hash, row);
+    }
+
+    /// Whether a block that a point read had to read is to be kept whole.
+    pub(super) fn wants_block(&self, handle: &BlockHandle) -> bool {
+        self.cache.wants_block(self.id, handle.offset)
+    }
+
+    /// Has the cache hold a block, which was read of this file.
+    pub(super) fn keep_block(&self, handle: &BlockHandle, block: Arc<[u8]>) -> Held<'_> {
+        self.cache.insert_block(self.id, handle.offset, Arc::clone(&block));
+        Held::Shared(block)
     }
 
     /// Brings near what is read in place there.
@@ -329,10 +350,10 @@ impl Source {
                 }
             }
         };
-        if caching == Caching::Keep {
-            self.cache.insert_block(self.id, handle.offset, Arc::clone(&block));
-        }
-        Ok(Held::Shared(block))
+        Ok(match caching {
+            Caching::Keep => self.keep_block(handle, block),
+            Caching::Pass | Caching::Distrust => Held::Read(block),
+        })
     }
 
     /// Bytes that are in no block: the footer.
@@ -341,8 +362,7 @@ impl Source {
         match &self.access {
             Access::Mapped(Mapped { map, .. }) => {
                 map.will_need(offset..offset.saturating_add(len as u64));
-                let stored = usize::try_from(offset).ok().and_then(|at| map.get(at..)?.get(..len));
-                bytes.copy_from_slice(stored.ok_or_else(|| self.beyond(offset))?);
+                bytes.copy_from_slice(part(map, offset, len).ok_or_else(|| self.beyond(offset))?);
             }
             Access::Positioned(file) => {
                 file.read_at(&mut bytes, offset)
@@ -423,6 +443,10 @@ fn prefetch_lines(bytes: &[u8], range: Range<usize>) {
 /// The bytes of a stored block, with its trailer.
 #[inline]
 fn stored<'a>(map: &'a Mapping, handle: &BlockHandle, in_order: bool) -> Option<&'a [u8]> {
-    let bytes = if in_order { map.in_order() } else { map };
-    bytes.get(usize::try_from(handle.offset.0).ok()?..)?.get(..handle.len)
+    part(if in_order { map.in_order() } else { map }, handle.offset.0, handle.len)
+}
+
+#[inline]
+fn part(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
+    bytes.get(usize::try_from(offset).ok()?..)?.get(..len)
 }

@@ -70,7 +70,7 @@ pub struct Stats {
     pub files_moved: u64,
     /// Files that a range deletion or a dropped table covered whole, removed unread.
     pub files_dropped_unread: u64,
-    /// Look-ups that found their block in the cache.
+    /// Look-ups that found their block, or their row, in the cache.
     pub cache_hits: u64,
     /// Look-ups that did not.
     pub cache_misses: u64,

@@ -3,6 +3,7 @@
 mod damage;
 mod helped;
 mod model;
+mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
