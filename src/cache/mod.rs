@@ -75,8 +75,8 @@ impl Hash for Slot {
     }
 }
 
-/// Mixes the one number that a slot hashes to. Nobody outside chooses file ids and offsets, so a
-/// keyed hash would only cost time.
+/// Mixes the one number that a slot hashes to. Nobody outside chooses file ids and offsets, and keys with
+/// the same hash share a slot, so a keyed hash would only cost time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mixer(u64);
 
