@@ -63,6 +63,7 @@ fn a_row_is_read_again_without_its_block() {
     }
 }
 
+/// R-E11
 #[test]
 fn an_earlier_version_is_not_taken_from_the_row_of_a_newer_one_nor_kept_as_the_newest() {
     for mode in MODES {
