@@ -13,7 +13,7 @@ use super::bits::Bits;
 use super::frame::{Frame, TRAILER_BYTES, zeros};
 use super::index::BlockHandle;
 use super::way::Way;
-use super::windows::{Windows, around};
+use super::windows::Windows;
 use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber, Hint};
 use crate::env::{Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
@@ -382,15 +382,11 @@ impl Source {
         let Mapped { map, checked, windows } = mapped;
         let stored = stored(map, handle, way.is_some());
         let stored = stored.ok_or_else(|| self.beyond(handle.offset.0))?;
-        // It may be missing: it is read for the first time, or was not in the cache. What is around it
-        // comes too as long as there is memory to spare; and later too if it is read in place, as are
-        // filters, indexes and the newest levels alone, unless compression is off.
+        // It may be missing: it is read for the first time, or was not in the cache.
         let block = handle.offset.0..handle.end();
         map.will_need(match way {
             Some(way) => way.ask(block.start, block.end),
-            None if self.cache.is_filling() => windows.ask_once(&block),
-            None if handle.compressed => block,
-            None => around(&block),
+            None => windows.ask(block, handle.compressed, self.cache.is_filling()),
         });
         if checked.is_set(handle.ordinal) && caching != Caching::Distrust {
             return Frame::parse(stored).map_err(|damage| self.damage(damage, handle));
