@@ -91,7 +91,16 @@ pub(crate) fn encode_table(table: TableId) -> Vec<u8> {
 
 /// The encoded prefix of all keys of one partition.
 pub(crate) fn encode_partition(table: TableId, partition_key: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(partition_key.len() + 12);
+    encode_partition_before(table, partition_key, 0)
+}
+
+/// The same with room for a RowKey of `row_len` bytes, unless much of it has to be escaped.
+pub(crate) fn encode_partition_before(
+    table: TableId,
+    partition_key: &[u8],
+    row_len: usize,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(partition_key.len() + row_len + 12);
     push_table(&mut out, table);
     push_component(&mut out, partition_key);
     out
@@ -104,9 +113,7 @@ pub(crate) const fn longest_partition(len: usize) -> usize {
 
 /// The encoded key of one entity.
 pub(crate) fn encode(table: TableId, partition_key: &[u8], row_key: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(partition_key.len() + row_key.len() + 12);
-    push_table(&mut out, table);
-    push_component(&mut out, partition_key);
+    let mut out = encode_partition_before(table, partition_key, row_key.len());
     push_component(&mut out, row_key);
     out
 }

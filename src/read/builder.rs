@@ -224,11 +224,13 @@ fn inner(key: &[u8], skip: usize) -> &[u8] {
 
 /// PartitionKey and RowKey of an encoded key.
 pub(super) fn parts(key: &[u8]) -> Continuation {
-    let (mut partition_key, mut row_key) = (Vec::new(), Vec::new());
     let (partition, _) = key.split_at(key::partition_len(key));
-    key::push_unescaped(&mut partition_key, inner(partition, key::table_len(key)));
-    key::push_unescaped(&mut row_key, inner(key, partition.len()));
-    (partition_key, row_key)
+    let unescaped = |component: &[u8]| {
+        let mut out = Vec::with_capacity(component.len());
+        key::push_unescaped(&mut out, component);
+        out
+    };
+    (unescaped(inner(partition, key::table_len(key))), unescaped(inner(key, partition.len())))
 }
 
 fn push(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<Piece> {

@@ -28,7 +28,7 @@ pub(crate) use multi::multi_get;
 pub(crate) use page::PageData;
 pub use page::{RowRef, StopReason};
 pub(crate) use point::{get, get_raw};
-pub(crate) use range::{Direction, ScanRange, Span};
+pub(crate) use range::{Direction, Partitions, ScanRange, Span};
 pub(crate) use request::{ScanRequest, scan};
 
 use crate::entry::Cursor;

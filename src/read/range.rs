@@ -4,7 +4,7 @@
 //! other keys too (RowKeys of several partitions, or several intervals of RowKeys), its row span
 //! tells them apart and says where to go on.
 
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use super::rows::{self, RowSpan};
@@ -24,9 +24,23 @@ pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// R-E15).
 #[derive(Clone, Debug)]
 pub(crate) struct ScanRange {
-    pub(crate) partition: KeyBounds,
+    pub(super) partition: Partitions,
+    pub(super) rows: Rows,
+}
+
+/// The PartitionKeys of a range. A single one is told from bounds, as most pages are about one.
+#[derive(Clone, Debug)]
+pub(crate) enum Partitions {
+    One(Vec<u8>),
+    Within(KeyBounds),
+}
+
+/// The RowKeys of a range.
+#[derive(Clone, Debug)]
+pub(super) enum Rows {
+    One(KeyBounds),
     /// Ascending and disjoint; many ranges may share one list.
-    pub(crate) rows: Arc<[KeyBounds]>,
+    Many(Arc<[KeyBounds]>),
 }
 
 /// PartitionKey and RowKey of the first key not yet examined (R-E12, R-E13).
@@ -44,37 +58,82 @@ pub(crate) struct Span {
     pub(crate) rows: Option<RowSpan>,
 }
 
+impl From<KeyBounds> for Partitions {
+    fn from(bounds: KeyBounds) -> Self {
+        match bounds {
+            (Bound::Included(from), Bound::Included(to)) if from == to => Self::One(from),
+            bounds => Self::Within(bounds),
+        }
+    }
+}
+
+impl Partitions {
+    pub(crate) const ALL: Self = Self::Within((Bound::Unbounded, Bound::Unbounded));
+
+    fn start(&self) -> Bound<&Vec<u8>> {
+        match self {
+            Self::One(key) => Bound::Included(key),
+            Self::Within((from, _)) => from.as_ref(),
+        }
+    }
+
+    fn end(&self) -> Bound<&Vec<u8>> {
+        match self {
+            Self::One(key) => Bound::Included(key),
+            Self::Within((_, to)) => to.as_ref(),
+        }
+    }
+
+    pub(crate) fn bounds(&self) -> KeyBounds {
+        (self.start().cloned(), self.end().cloned())
+    }
+}
+
+impl Deref for Rows {
+    type Target = [KeyBounds];
+
+    fn deref(&self) -> &[KeyBounds] {
+        match self {
+            Self::One(row) => std::slice::from_ref(row),
+            Self::Many(rows) => rows,
+        }
+    }
+}
+
 impl ScanRange {
     /// RowKeys of one range in each of the partitions.
-    pub(crate) fn new(partition: KeyBounds, row: KeyBounds) -> Self {
-        Self { partition, rows: Arc::from([row]) }
+    pub(crate) fn new(partition: impl Into<Partitions>, row: KeyBounds) -> Self {
+        Self { partition: partition.into(), rows: Rows::One(row) }
+    }
+
+    /// RowKeys of several ranges, ascending and disjoint, in each of the partitions.
+    pub(crate) fn of_many(partition: impl Into<Partitions>, rows: Arc<[KeyBounds]>) -> Self {
+        Self { partition: partition.into(), rows: Rows::Many(rows) }
     }
 
     /// Everything in a table.
     pub(crate) fn all() -> Self {
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        Self::new(all.clone(), all)
+        Self::new(Partitions::ALL, (Bound::Unbounded, Bound::Unbounded))
     }
 
     /// RowKeys of one range in one partition.
     pub(crate) fn in_partition(partition_key: &[u8], row: KeyBounds) -> Self {
-        let partition = Bound::Included(partition_key.to_vec());
-        Self::new((partition.clone(), partition), row)
+        Self::new(Partitions::One(partition_key.to_vec()), row)
     }
 
     /// The span in a table; `None` if it is empty.
     pub(crate) fn span(&self, table: TableId) -> Option<Span> {
-        let prefix = |pk: &Vec<u8>| key::encode_partition(table, pk);
-        if let Some(pk) = single(&self.partition) {
-            return self.span_in(&prefix(pk));
+        if let Partitions::One(pk) = &self.partition {
+            return self.span_in(table, pk);
         }
+        let prefix = |pk: &Vec<u8>| key::encode_partition(table, pk);
         let rows = RowSpan::new(&self.rows)?;
-        let low = match &self.partition.0 {
+        let low = match self.partition.start() {
             Bound::Included(pk) => rows.low_in(&prefix(pk)),
             Bound::Excluded(pk) => key::prefix_end(&prefix(pk)),
             Bound::Unbounded => key::encode_table(table),
         };
-        let high = match &self.partition.1 {
+        let high = match self.partition.end() {
             Bound::Included(pk) => rows.high_in(&prefix(pk)),
             Bound::Excluded(pk) => prefix(pk),
             Bound::Unbounded => key::prefix_end(&key::encode_table(table)),
@@ -83,30 +142,32 @@ impl ScanRange {
         (low < high).then_some(Span { low, high, partition: None, rows })
     }
 
-    /// The span in a partition, by what its keys begin with.
-    fn span_in(&self, prefix: &[u8]) -> Option<Span> {
-        let partition = Some(prefix.len());
+    /// The span in a partition.
+    fn span_in(&self, table: TableId, pk: &[u8]) -> Option<Span> {
         // Most pages are about one interval, whose ends are all there is to it.
         if let [(from, to)] = &*self.rows {
-            let (low, high) = (rows::from_start(prefix, from), rows::before_end(prefix, to));
+            let mut low = key::encode_partition_before(table, pk, rows::key_len(from));
+            let (partition, high) = (Some(low.len()), rows::before_end(&low, to));
+            rows::push_start(&mut low, from);
             return (low < high).then_some(Span { low, high, partition, rows: None });
         }
         let rows = RowSpan::new(&self.rows)?;
-        let (low, high) = (rows.low_in(prefix), rows.high_in(prefix));
+        let prefix = key::encode_partition(table, pk);
+        let (low, high) = (rows.low_in(&prefix), rows.high_in(&prefix));
         let rows = (!rows.is_one()).then_some(rows);
-        Some(Span { low, high, partition, rows })
+        Some(Span { low, high, partition: Some(prefix.len()), rows })
     }
 
     /// The PartitionKey and the RowKeys, if the range names each of its entities.
     pub(crate) fn points(&self) -> Option<(&[u8], Vec<&[u8]>)> {
-        let partition_key = single(&self.partition)?;
+        let Partitions::One(partition_key) = &self.partition else { return None };
         let row_keys = self.rows.iter().map(|row| single(row).map(Vec::as_slice));
         Some((partition_key, row_keys.collect::<Option<_>>()?))
     }
 
     /// Whether all its partitions are before this one.
     pub(super) fn ends_before(&self, partition_key: &[u8]) -> bool {
-        match &self.partition.1 {
+        match self.partition.end() {
             Bound::Included(last) => **last < *partition_key,
             Bound::Excluded(end) => **end <= *partition_key,
             Bound::Unbounded => false,
@@ -115,7 +176,7 @@ impl ScanRange {
 
     /// Whether all its partitions are after this one.
     pub(super) fn begins_after(&self, partition_key: &[u8]) -> bool {
-        match &self.partition.0 {
+        match self.partition.start() {
             Bound::Included(first) => **first > *partition_key,
             Bound::Excluded(before) => **before >= *partition_key,
             Bound::Unbounded => false,
@@ -124,18 +185,19 @@ impl ScanRange {
 
     /// The first possible key.
     pub(super) fn first_key(&self) -> Continuation {
-        let first = |low: &Bound<Vec<u8>>| match low {
+        let first = |low: Bound<&Vec<u8>>| match low {
             Bound::Included(key) => key.clone(),
             Bound::Excluded(key) => successor(key),
             Bound::Unbounded => Vec::new(),
         };
-        (first(&self.partition.0), self.rows.first().map_or_else(Vec::new, |row| first(&row.0)))
+        let row = self.rows.first().map_or_else(Vec::new, |row| first(row.0.as_ref()));
+        (first(self.partition.start()), row)
     }
 
     /// A key at or after the last possible one, as near to it as a key can be said: there is no
     /// last string before another. `None` where every key is possible.
     pub(super) fn last_key(&self) -> Option<Continuation> {
-        match &self.partition.1 {
+        match self.partition.end() {
             Bound::Included(pk) => match self.rows.last().map(|row| &row.1) {
                 Some(Bound::Included(rk) | Bound::Excluded(rk)) => Some((pk.clone(), rk.clone())),
                 Some(Bound::Unbounded) | None => Some((successor(pk), Vec::new())),
@@ -211,7 +273,7 @@ mod tests {
             assert!(is_empty(all(), bounds.clone()), "{bounds:?}");
             assert!(is_empty(one, bounds.clone()), "{bounds:?}");
         }
-        assert!(ScanRange { partition: all(), rows: Arc::from([]) }.span(TABLE).is_none());
+        assert!(ScanRange::of_many(all(), Arc::from([])).span(TABLE).is_none());
         assert!(!is_empty(all(), all()));
         let point = (Included(key("a")), Included(key("a")));
         assert!(!is_empty(point.clone(), point));

@@ -33,7 +33,8 @@ struct Interval {
 impl Interval {
     /// `None` if it is empty.
     fn new(bounds: &KeyBounds) -> Option<Self> {
-        let low = from_start(&[], &bounds.0);
+        let mut low = Vec::new();
+        push_start(&mut low, &bounds.0);
         let bounded = !matches!(bounds.1, Bound::Unbounded);
         let high = bounded.then(|| before_end(&[], &bounds.1));
         let is_empty = high.as_ref().is_some_and(|high| low >= *high);
@@ -51,31 +52,40 @@ impl Interval {
     }
 }
 
-/// The first key with a prefix whose RowKey is not before `from`.
-pub(super) fn from_start(prefix: &[u8], from: &Bound<Vec<u8>>) -> Vec<u8> {
+/// Appends to a prefix what makes it the first key whose RowKey is not before `from`.
+pub(super) fn push_start(prefix: &mut Vec<u8>, from: &Bound<Vec<u8>>) {
     match from {
-        Bound::Included(rk) => joined(prefix, rk, None),
-        Bound::Excluded(rk) => joined(prefix, rk, Some(0)),
-        Bound::Unbounded => prefix.to_vec(),
+        Bound::Included(rk) => push_row(prefix, rk, None),
+        Bound::Excluded(rk) => push_row(prefix, rk, Some(0)),
+        Bound::Unbounded => {}
     }
 }
 
 /// The first key after those with a prefix whose RowKey is not after `to`.
 pub(super) fn before_end(prefix: &[u8], to: &Bound<Vec<u8>>) -> Vec<u8> {
-    match to {
-        Bound::Included(rk) => joined(prefix, rk, Some(0)),
-        Bound::Excluded(rk) => joined(prefix, rk, None),
-        Bound::Unbounded => key::prefix_end(prefix),
+    let (rk, more) = match to {
+        Bound::Included(rk) => (rk, Some(0)),
+        Bound::Excluded(rk) => (rk, None),
+        Bound::Unbounded => return key::prefix_end(prefix),
+    };
+    let mut key = Vec::with_capacity(prefix.len() + rk.len() + 2);
+    key.extend_from_slice(prefix);
+    push_row(&mut key, rk, more);
+    key
+}
+
+/// Length of the RowKey that a bound names.
+pub(super) fn key_len(bound: &Bound<Vec<u8>>) -> usize {
+    match bound {
+        Bound::Included(rk) | Bound::Excluded(rk) => rk.len(),
+        Bound::Unbounded => 0,
     }
 }
 
-/// An encoded key. No key is a prefix of another, so with a byte more it is the first after it.
-fn joined(prefix: &[u8], row_key: &[u8], more: Option<u8>) -> Vec<u8> {
-    let mut key = Vec::with_capacity(prefix.len() + row_key.len() + 2);
-    key.extend_from_slice(prefix);
-    key::push_component(&mut key, row_key);
-    key.extend(more);
-    key
+/// Appends a RowKey. No key is a prefix of another, so with a byte more it is the first after it.
+fn push_row(prefix: &mut Vec<u8>, row_key: &[u8], more: Option<u8>) {
+    key::push_component(prefix, row_key);
+    prefix.extend(more);
 }
 
 impl RowSpan {

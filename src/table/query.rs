@@ -9,8 +9,8 @@ use super::page::{Page, PageEnd};
 use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
-    self, Direction, HookResult, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange,
-    ScanRequest, Take, WhenFull,
+    self, Direction, HookResult, PageData, PartitionStop, Partitions, RowRef, ScanHooks,
+    ScanLimits, ScanRange, ScanRequest, Take, WhenFull,
 };
 use crate::version::Version;
 
@@ -45,7 +45,7 @@ type Projection = Box<dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Se
 #[must_use = "a query does nothing until a page is asked for"]
 pub struct Query {
     view: TableView,
-    partitions: Bounds,
+    partitions: Partitions,
     rows: Bounds,
     direction: Direction,
     limits: ScanLimits,
@@ -65,7 +65,7 @@ impl Query {
         };
         Self {
             view,
-            partitions: ALL,
+            partitions: Partitions::ALL,
             rows: ALL,
             direction: Direction::Forward,
             limits,
@@ -77,19 +77,20 @@ impl Query {
     }
 
     /// Only this partition.
+    #[inline]
     pub fn partition(mut self, partition_key: impl AsRef<[u8]>) -> Self {
-        let key = partition_key.as_ref().to_vec();
-        self.partitions = (Bound::Included(key.clone()), Bound::Included(key));
+        self.partitions = Partitions::One(partition_key.as_ref().to_vec());
         self
     }
 
     /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14).
     pub fn partitions<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
-        self.partitions = owned_bounds(&range);
+        self.partitions = owned_bounds(&range).into();
         self
     }
 
     /// Only rows with a key in this range; each end inclusive or exclusive (R-E14).
+    #[inline]
     pub fn rows<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
         self.rows = owned_bounds(&range);
         self
@@ -114,6 +115,7 @@ impl Query {
     /// A full page goes on to the next entity that passes, so that it has a continuation only if
     /// there is one; where few pass, [`examine_at_most`](Self::examine_at_most) or
     /// [`time_limit`](Self::time_limit) bound the search.
+    #[inline]
     pub fn limit(mut self, entities: usize) -> Self {
         self.limits.entities = self.limits.entities.min(entities.max(1));
         self
@@ -216,8 +218,8 @@ impl Query {
     }
 
     /// The ranges of PartitionKeys and RowKeys.
-    pub(super) fn key_bounds(&self) -> (&Bounds, &Bounds) {
-        (&self.partitions, &self.rows)
+    pub(super) fn key_bounds(&self) -> (Bounds, &Bounds) {
+        (self.partitions.bounds(), &self.rows)
     }
 
     /// Like [`filter`](Self::filter), but it may fail.
@@ -238,8 +240,8 @@ impl Query {
 
     /// The range, of a query whose last page this is.
     fn take_range(&mut self) -> ScanRange {
-        let take = |bounds: &mut Bounds| std::mem::replace(bounds, ALL);
-        ScanRange::new(take(&mut self.partitions), take(&mut self.rows))
+        let partitions = std::mem::replace(&mut self.partitions, Partitions::ALL);
+        ScanRange::new(partitions, std::mem::replace(&mut self.rows, ALL))
     }
 
     fn read_page(&mut self) -> Result<Page> {

@@ -95,8 +95,7 @@ fn row_ranges_over_partitions_examine_partitions_times_ranges() {
         for (rows, each) in lists.clone() {
             for (partition, partitions) in [(all(), PARTITIONS), (one(), 1)] {
                 for direction in [Direction::Forward, Direction::Reverse] {
-                    let ranges =
-                        [ScanRange { partition: partition.clone(), rows: rows.clone().into() }];
+                    let ranges = [ScanRange::of_many(partition.clone(), rows.clone().into())];
                     let page = pages(&world, &ranges, direction, &ScanLimits::default(), None);
                     assert_eq!(page.len() as u64, partitions * each, "{rows:?}");
                     let gaps = (rows.len() as u64 + 1) * (u64::from(STEPS_BEFORE_SEEK) + 1);
@@ -116,7 +115,7 @@ fn named_entities_cost_one_each() {
         let world = World::new(&grid);
         let named = |p: u64| {
             let rows = [p, p + 1, ROWS - 1, ROWS + 5].map(point).into();
-            ScanRange { partition: point(p), rows }
+            ScanRange::of_many(point(p), rows)
         };
         let ranges: Vec<ScanRange> = (0..PARTITIONS).step_by(9).chain([70]).map(named).collect();
         for direction in [Direction::Forward, Direction::Reverse] {

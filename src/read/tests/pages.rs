@@ -79,11 +79,11 @@ fn ranges() -> impl Strategy<Value = Vec<ScanRange>> {
     };
     prop_oneof![
         1 => (bounds(), bounds()).prop_map(|(partition, row)| vec![ScanRange::new(partition, row)]),
-        1 => (bounds(), rows()).prop_map(|(partition, rows)| vec![ScanRange { partition, rows: rows.into() }]),
+        1 => (bounds(), rows()).prop_map(|(partition, rows)| vec![ScanRange::of_many(partition, rows.into())]),
         2 => (intervals(), proptest::collection::vec(rows(), 2 * KEYS.len() + 1)).prop_map(
             |(partitions, rows)| {
                 let ranges = partitions.into_iter().zip(rows);
-                ranges.map(|(partition, rows)| ScanRange { partition, rows: rows.into() }).collect()
+                ranges.map(|(partition, rows)| ScanRange::of_many(partition, rows.into())).collect()
             }
         ),
     ]
@@ -174,7 +174,7 @@ impl Query {
         let rows = world.rows_at(at).into_iter();
         let mut rows: Vec<Row> = rows
             .filter(|((pk, rk), _)| {
-                let mut ranges = self.ranges.iter().filter(|r| contains(&r.partition, pk));
+                let mut ranges = self.ranges.iter().filter(|r| contains(&r.partition.bounds(), pk));
                 ranges.any(|range| range.rows.iter().any(|row| contains(row, rk)))
             })
             .filter(|(pair, _)| self.start.as_ref().is_none_or(|s| !self.is_before(pair, s)))
@@ -324,9 +324,9 @@ fn pages_of_one_key_over_ranges_that_touch_lose_none() {
     let world = World::new(&puts);
     let rows = |low: &[u8]| [(Excluded(low.to_vec()), Unbounded)].into();
     let ranges = vec![
-        ScanRange { partition: (Unbounded, Included(key(b"a"))), rows: rows(b"a") },
+        ScanRange::of_many((Unbounded, Included(key(b"a"))), rows(b"a")),
         // Nothing is between these two PartitionKeys.
-        ScanRange { partition: (Excluded(key(b"a")), Excluded(key(b"a\x00"))), rows: rows(b"z") },
+        ScanRange::of_many((Excluded(key(b"a")), Excluded(key(b"a\x00"))), rows(b"z")),
         ScanRange::new((Included(key(b"a\x00")), Included(key(b"a\x00"))), (Unbounded, Unbounded)),
         ScanRange::new((Excluded(key(b"a\x00")), Unbounded), (Unbounded, Included(key(b"")))),
     ];

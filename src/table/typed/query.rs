@@ -164,7 +164,7 @@ impl EntityQuery {
     #[must_use]
     pub fn explain(&self) -> Explain {
         let (partitions, rows) = self.query.key_bounds();
-        self.filter.explain_within(partitions, rows)
+        self.filter.explain_within(&partitions, rows)
     }
 
     /// One page.
@@ -283,7 +283,7 @@ fn scan_ranges<'a>(boxes: impl ExactSizeIterator<Item = &'a KeyBox>) -> Vec<Scan
             _ => boxed.rows().collect(),
         };
         last = Some((boxed, Arc::clone(&rows)));
-        ranges.push(ScanRange { partition: boxed.partition(), rows });
+        ranges.push(ScanRange::of_many(boxed.partition(), rows));
     }
     ranges
 }
