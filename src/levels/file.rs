@@ -108,7 +108,8 @@ impl Drop for TableFile {
 }
 
 /// Removes files in the background: the last holder of a file may be a reader, which must not
-/// wait for a directory. What a crash or a failure leaves behind is removed at the next opening.
+/// wait for a directory. What is queued when the database is closed is removed then; what a crash, a failure
+/// or a reader that outlives it leaves behind, at the next opening.
 pub(crate) struct Janitor {
     disk: Arc<dyn Disk>,
     jobs: Arc<dyn Jobs>,
@@ -134,7 +135,8 @@ impl Janitor {
         self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, job);
     }
 
-    fn run(&self) {
+    /// Removes what is queued.
+    pub(super) fn run(&self) {
         let paths = std::mem::take(&mut *self.queue.lock());
         for path in paths {
             match self.disk.remove(&path) {

@@ -236,6 +236,11 @@ impl Tree {
         self.closing.store(true, Ordering::Relaxed);
     }
 
+    /// Removes files that nothing refers to, of which no job will: all have ended.
+    pub(crate) fn clean_up(&self) {
+        self.janitor.run();
+    }
+
     /// Reads every table file through: all checksums, the order of all entries (R-E22).
     pub(crate) fn verify(&self) -> Result<()> {
         let levels = Arc::clone(&self.views.load().levels);

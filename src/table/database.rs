@@ -299,6 +299,7 @@ impl Inner {
         let closed = self.pipeline.close();
         self.pipeline.tree().close();
         self.jobs.stop();
+        self.pipeline.tree().clean_up();
         flushed.and(closed)
     }
 }

@@ -204,6 +204,27 @@ fn a_second_process_is_refused() {
 }
 
 #[test]
+fn closing_leaves_no_file_for_the_next_opening_to_remove() {
+    let env = SimEnv::new(5);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for round in 0..3 {
+        t.import((0..400).map(|row| ("p", format!("{row:03}"), [round; 50]))).unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    let is_table = |name: &String| name.ends_with(".sst");
+    let tables = || env.list(DIR.as_ref()).into_iter().filter(is_table).collect::<Vec<_>>();
+    let before = tables();
+    drop(t);
+    db.close().unwrap();
+    let left = tables();
+    assert!(0 < left.len() && left.len() < before.len(), "no job removed any: {before:?} {left:?}");
+    drop(open(&env).unwrap());
+    assert_eq!(tables(), left);
+}
+
+#[test]
 fn a_directory_of_something_else_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("letter.txt"), "dear").unwrap();
