@@ -149,7 +149,8 @@ impl Tree {
         ));
         let mut rule = Rule::new(&horizon, tombstones, last);
         let cut = Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] };
-        let mut outputs = Outputs::new(self, None, rule.bound(), cut);
+        let zstd = self.compression.zstd_at(Level::ZERO, &state, 0);
+        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };

@@ -12,41 +12,42 @@
 use super::state::{Level, LevelState};
 use crate::options::{Compression, Options};
 
-/// From this level on blocks are compressed, if there is enough for it.
-const FIRST_COMPRESSED: Level = Level::ONE.below();
-
-/// The level of [`Compression::Automatic`].
+/// The zstd level of [`Compression::Automatic`].
 const AUTOMATIC_ZSTD: i32 = 1;
 
 /// What is compressed, and how.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompressionRule {
     zstd: Option<i32>,
-    /// Nothing is compressed until keys and values have more bytes than this.
+    /// Blocks of the levels above this one are not compressed.
+    first: Level,
+    /// Nothing is compressed until there are so many bytes of keys and values.
     plain_bytes: u64,
 }
 
 impl CompressionRule {
     pub(super) fn of(options: &Options) -> Self {
         match options.compression {
-            Compression::Automatic => {
-                Self { zstd: Some(AUTOMATIC_ZSTD), plain_bytes: options.memory_budget as u64 }
-            }
-            Compression::None => Self { zstd: None, plain_bytes: 0 },
-            Compression::Zstd(level) => Self::always(level),
+            Compression::Automatic => Self {
+                zstd: Some(AUTOMATIC_ZSTD),
+                first: Level::ONE.below(),
+                plain_bytes: options.memory_budget as u64,
+            },
+            Compression::None => Self { zstd: None, first: Level::ZERO, plain_bytes: 0 },
+            Compression::Zstd(zstd) => Self::always(zstd),
         }
     }
 
-    /// However little there is.
+    /// Everything, however little there is.
     pub(super) fn always(zstd: i32) -> Self {
-        Self { zstd: Some(zstd), plain_bytes: 0 }
+        Self { zstd: Some(zstd), first: Level::ZERO, plain_bytes: 0 }
     }
 
     /// The zstd level of a new file for that level, if it is to be compressed. It counts what the
     /// tree has down to there, and `added` bytes of keys and values that are not part of it yet.
     pub(super) fn zstd_at(&self, level: Level, state: &LevelState, added: u64) -> Option<i32> {
         let stored = || state.raw_bytes_down_to(level).saturating_add(added);
-        self.zstd.filter(|_| level >= FIRST_COMPRESSED && stored() > self.plain_bytes)
+        self.zstd.filter(|_| level >= self.first && stored() >= self.plain_bytes)
     }
 
     /// Whether the next level is the first to be compressed: files are not moved there as they are.

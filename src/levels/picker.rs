@@ -203,7 +203,7 @@ impl Picker<'_> {
         let older = files.get(first..).unwrap_or_default();
         let oldest = older.last()?;
         let alone = self.descend(Level::ZERO, vec![Arc::clone(oldest)])?;
-        let moves = alone.files.len() == 1 && !is_garbage(oldest);
+        let moves = self.may_move(&alone, oldest);
         if let Some(inputs) = moves.then(|| self.free(alone)).flatten() {
             return Some(Task::Move(inputs));
         }
@@ -225,9 +225,15 @@ impl Picker<'_> {
     /// One file of a level other than 0, to the next level.
     fn push_down(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         let inputs = self.free(self.descend(level, vec![Arc::clone(file)])?)?;
-        let stays_as_it_is = !self.compression.begins_below(level, self.state);
-        let moves = inputs.files.len() == 1 && stays_as_it_is && !is_garbage(file);
+        let moves = self.may_move(&inputs, file);
         Some(if moves { Task::Move(inputs) } else { Task::Rewrite(inputs) })
+    }
+
+    /// Whether a file goes to the next level as it is: nothing is in its way there, it would not be
+    /// compressed on its way, and is worth being kept.
+    fn may_move(&self, inputs: &Inputs, file: &TableFile) -> bool {
+        let [(level, _)] = &*inputs.files else { return false };
+        !self.compression.begins_below(*level, self.state) && !is_garbage(file)
     }
 
     /// Files of a level with all they overlap in the next.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::engine::{OURS, PEERS, Peer};
+use crate::engine::{OURS, OURS_SMALL, PEERS, Peer};
 use crate::work::{WORKS, Work};
 
 /// tablestone beside the engines that its users would pick instead.
@@ -92,8 +92,9 @@ impl Options {
                 bail!("no engine {name:?} is built in; --list says which are");
             }
         }
-        let chosen = |peer: &&Peer| {
-            self.engine.is_empty() || self.engine.iter().any(|name| name == peer.name)
+        let chosen = |peer: &&Peer| match &*self.engine {
+            [] => peer.name != OURS_SMALL,
+            named => named.iter().any(|name| name == peer.name),
         };
         Ok(PEERS.iter().filter(chosen).collect())
     }
@@ -128,7 +129,7 @@ mod tests {
             Options::try_parse_from([&["peers"], arguments].concat()).expect("it parses")
         };
         let all = parse(&[]);
-        assert_eq!(all.peers().expect("engines").len(), PEERS.len());
+        assert_eq!(all.peers().expect("engines").len(), PEERS.len() - 1, "all but one");
         assert_eq!(all.works().expect("works").len(), WORKS.len());
         let some = parse(&["--engine", "tablestone", "--work", "egt", "--quick"]);
         assert_eq!(some.peers().expect("engines").len(), 1);

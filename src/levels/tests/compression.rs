@@ -17,6 +17,21 @@ fn fill(world: &mut World, rows: std::ops::Range<u32>) {
     world.env.run_all();
 }
 
+#[test]
+fn zstd_compresses_every_level_however_little_there_is() {
+    let mut world = World::with(3, Compression::Zstd(1));
+    fill(&mut world, 0..90);
+    let (stored, raw) = bytes(&world);
+    assert_eq!(world.tree.stats().levels[0].files, 1);
+    assert!(stored < raw / 2, "flushed: {stored} of {raw}");
+    fill(&mut world, 45..135);
+    world.tree.compact_all().unwrap();
+    let (stored, raw) = bytes(&world);
+    assert_eq!(world.tree.stats().levels[0].files, 0);
+    assert!(stored < raw / 2, "compacted: {stored} of {raw}");
+    world.check();
+}
+
 /// Stored bytes of all files, and what they are of.
 fn bytes(world: &World) -> (u64, u64) {
     let levels = world.levels();

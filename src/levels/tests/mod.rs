@@ -48,7 +48,7 @@ struct World {
 const DIR: &str = "db";
 
 impl World {
-    /// Deep levels are compressed however little there is.
+    /// All levels are compressed however little there is.
     fn new(seed: u64) -> Self {
         Self::with(seed, Compression::Zstd(1))
     }

@@ -162,7 +162,8 @@ pub struct Peer {
 
 /// All that this binary was built with, our own first.
 pub const PEERS: &[Peer] = &[
-    Peer { name: "tablestone", open: tablestone::open },
+    Peer { name: OURS, open: tablestone::open },
+    Peer { name: OURS_SMALL, open: tablestone::open_small },
     #[cfg(feature = "rocksdb")]
     Peer { name: "rocksdb", open: rocksdb::open },
     #[cfg(feature = "fjall")]
@@ -183,3 +184,5 @@ pub const PEERS: &[Peer] = &[
 
 /// The engine that all others are compared with.
 pub const OURS: &str = "tablestone";
+/// The same with all table files compressed; runs only if it is named.
+pub const OURS_SMALL: &str = "tablestone-zstd";

@@ -1,4 +1,5 @@
-//! tablestone: the byte-level [`Table`], defaults but for durability and budget.
+//! tablestone: the byte-level [`Table`], defaults but for durability and budget; and, as an engine of
+//! its own, all table files compressed.
 //!
 //! ETags are its versions, groups are its batches, a partition is deleted by one range deletion, a
 //! load in key order is its own load of a new table.
@@ -12,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tablestone::{Batch, Database, Durability, Error, Options, Precondition, Table, Version};
+use tablestone::{
+    Batch, Compression, Database, Durability, Error, Options, Precondition, Table, Version,
+};
 
 use super::{ETag, Engine, Setup, Show, Tables};
 use crate::workload::Row;
@@ -42,11 +45,19 @@ impl Tablestone {
 }
 
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    open_with(Options::default(), dir, setup)
+}
+
+pub(super) fn open_small(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    open_with(Options::default().compression(Compression::Zstd(1)), dir, setup)
+}
+
+fn open_with(options: Options, dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     let durability = match setup.durability {
         super::Durability::Synced => Durability::Sync,
         super::Durability::Unsynced => Durability::Os,
     };
-    let options = Options::default().durability(durability).memory_budget(setup.budget);
+    let options = options.durability(durability).memory_budget(setup.budget);
     let database = Database::open(dir, options)?;
     let tables = (0..setup.tables.max(1))
         .map(|number| database.create_table_if_missing(&table_name(number)))

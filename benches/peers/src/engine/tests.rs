@@ -278,6 +278,14 @@ of_each_engine! {
     sled if feature = "sled";
 }
 
+#[test]
+fn all_compressed_answers_as_a_map_does() {
+    let small = PEERS.iter().find(|peer| peer.name == super::OURS_SMALL).expect("it is listed");
+    answers_as_a_map_does(small, 1);
+    answers_as_a_map_does_after_a_sorted_load(small, 1);
+    keeps_what_was_settled(small);
+}
+
 /// Growth by tables spreads the same data over several of ours.
 #[test]
 fn several_tables_answer_as_a_map_does() {
