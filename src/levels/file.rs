@@ -108,8 +108,8 @@ impl Drop for TableFile {
 }
 
 /// Removes files in the background: the last holder of a file may be a reader, which must not
-/// wait for a directory. What is queued when the database is closed is removed then; what a crash, a failure
-/// or a reader that outlives it leaves behind, at the next opening.
+/// wait for a directory. What is queued when the database is closed, and when its last handle goes, is removed
+/// then; what a crash or a failure leaves behind, at the next opening.
 pub(crate) struct Janitor {
     disk: Arc<dyn Disk>,
     jobs: Arc<dyn Jobs>,
