@@ -219,7 +219,10 @@ fn closing_leaves_no_file_for_the_next_opening_to_remove() {
     drop(t);
     db.close().unwrap();
     let left = tables();
-    assert!(!left.is_empty() && left.len() < before.len(), "no job removed any: {before:?} {left:?}");
+    assert!(
+        !left.is_empty() && left.len() < before.len(),
+        "no job removed any: {before:?} {left:?}"
+    );
     drop(open(&env).unwrap());
     assert_eq!(tables(), left);
 }
