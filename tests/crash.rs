@@ -151,7 +151,9 @@ fn large_script() -> Vec<Step> {
         }
         steps.extend((0..4).map(|_| Step::Job));
     }
-    steps.extend([Step::Compact, Step::Reopen, put(0, 10, [1], 2_000), Step::Wait]);
+    // Closing has removed those that were given up.
+    steps.extend([Step::Compact, Step::Reopen, put(0, 10, [1, 2, 3], 1_100), Step::Wait]);
+    steps.extend([Step::Flush, put(0, 10, [1], 2_000), Step::Wait]);
     steps
 }
 
