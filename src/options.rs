@@ -44,7 +44,7 @@ pub enum Durability {
 #[non_exhaustive]
 pub enum Compression {
     /// The default, for speed: zstd at level 1 in the levels below the youngest two, but of each only
-    /// once it and those above it have more bytes of keys and values than the memory budget. Until then
+    /// once it and those above it have as many bytes of keys and values as the memory budget. Until then
     /// the space would be of little use, and reads are faster without. What was written by then, about a
     /// memory budget of it, is compressed when it is rewritten.
     Automatic,

@@ -17,6 +17,13 @@ fn fill(world: &mut World, rows: std::ops::Range<u32>) {
     world.env.run_all();
 }
 
+/// Stored bytes of all files, and what they are of.
+fn bytes(world: &World) -> (u64, u64) {
+    let levels = world.levels();
+    let sum = |of: fn(&FileMeta) -> u64| levels.files().map(|(_, file)| of(&file.meta)).sum();
+    (sum(|meta| meta.bytes), sum(|meta| meta.raw_bytes))
+}
+
 #[test]
 fn zstd_compresses_every_level_however_little_there_is() {
     let mut world = World::with(3, Compression::Zstd(1));
@@ -30,13 +37,6 @@ fn zstd_compresses_every_level_however_little_there_is() {
     assert_eq!(world.tree.stats().levels[0].files, 0);
     assert!(stored < raw / 2, "compacted: {stored} of {raw}");
     world.check();
-}
-
-/// Stored bytes of all files, and what they are of.
-fn bytes(world: &World) -> (u64, u64) {
-    let levels = world.levels();
-    let sum = |of: fn(&FileMeta) -> u64| levels.files().map(|(_, file)| of(&file.meta)).sum();
-    (sum(|meta| meta.bytes), sum(|meta| meta.raw_bytes))
 }
 
 #[test]
