@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tablestone::{Database, Durability, Options};
+use tablestone::{Database, Durability};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use super::CliError;
 use crate::config::{Config, File, Partial, Size, parse_accounts, parse_durability};
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
-use crate::service::TableService;
+use crate::service::{TableService, database_options};
 use crate::telemetry::Telemetry;
 
 /// How often metrics are summed up.
@@ -154,7 +154,7 @@ async fn bind(
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
-    let options = Options::default().durability(config.durability).memory_budget(config.memory);
+    let options = database_options().durability(config.durability).memory_budget(config.memory);
     let database = Database::open(&config.data, options)?;
     let report = database.recovery_report();
     if let Some(tail) = &report.torn_tail {

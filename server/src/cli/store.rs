@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Version};
+use tablestone::{Database, Durability, Entity, EntityTable, Error, Version};
 
 use super::CliError;
 use super::ask::Ask;
@@ -12,7 +12,7 @@ use super::place::Purpose;
 use crate::client::{Client, PageKey};
 use crate::config::{Config, DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
 use crate::error::ErrorCode;
-use crate::service::{NewTable, TableService};
+use crate::service::{NewTable, TableService, database_options};
 use crate::telemetry::Telemetry;
 
 /// Most entities of a page of a server.
@@ -109,7 +109,7 @@ impl Local {
             .into());
         }
         // What is imported is synced once, at the end.
-        let options = Options::default().durability(Durability::Os);
+        let options = database_options().durability(Durability::Os);
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
                 "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"

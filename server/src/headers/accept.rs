@@ -133,7 +133,13 @@ fn media_type(range: &str) -> Option<Media> {
     if is("application/json") || is("json") {
         return metadata(parts).map(|level| Media::Body(BodyFormat::Json(level)));
     }
-    if is("application/atom+xml") || is("application/xml") || is("text/xml") || is("atom") {
+    // A query string has a space where somebody did not encode the plus sign.
+    if is("application/atom+xml")
+        || is("application/atom xml")
+        || is("application/xml")
+        || is("text/xml")
+        || is("atom")
+    {
         return Some(Media::Body(BodyFormat::Atom));
     }
     (is("*/*") || is("application/*")).then_some(Media::Any)
@@ -226,6 +232,10 @@ mod tests {
         assert_eq!(format("application/json;odata=nometadata"), none);
         assert_eq!(format("json"), Ok(JSON));
         assert_eq!(format("atom").unwrap_err().code(), ErrorCode::AtomFormatNotSupported);
+        let old = ApiVersion::parse("2011-08-18");
+        for atom in ["application/atom+xml", "application/atom xml"] {
+            assert_eq!(response_format(Some(atom), &headers, old), Ok(BodyFormat::Atom));
+        }
         assert_eq!(format("csv").unwrap_err().code(), ErrorCode::MediaTypeNotSupported);
     }
 

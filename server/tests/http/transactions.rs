@@ -320,6 +320,28 @@ async fn r_s07_malformed_batches() {
     assert_eq!(client.get("/$batch").await.failure(), (405, "MethodNotAllowed"));
 }
 
+/// Protocol 8: the limit is of what is sent, not of what merges make of it.
+#[tokio::test]
+async fn r_s07_small_merges_into_large_entities() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let text = "x".repeat(32_000);
+    let large: Vec<String> =
+        (b'a'..b'i').map(|name| format!(r#""{}":"{text}""#, name as char)).collect();
+    let large = format!("{{{}}}", large.join(","));
+    for row in 0..18 {
+        let put = change_set(&[write("PUT", &format!("{row:02}"), &[], &large)]);
+        assert_eq!(parts(&post(&mut client, &put).await)[0].status, 204);
+    }
+    let merges: Vec<_> = (0..18)
+        .map(|row| write("MERGE", &format!("{row:02}"), &["If-Match: *"], r#"{"Flag":1}"#))
+        .collect();
+    let merged = parts(&post(&mut client, &change_set(&merges)).await);
+    assert_eq!(merged.iter().map(|part| part.status).collect::<Vec<_>>(), [204; 18]);
+    let row = client.get("/people(PartitionKey='p',RowKey='17')").await.json();
+    assert_eq!((&row["Flag"], row["h"].as_str()), (&json!(1), Some(&*text)));
+}
+
 /// Protocol 8: one query alone, here without the blank line after its headers.
 #[tokio::test]
 async fn r_s07_a_query_in_a_batch() {
