@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tablestone::Compression;
 
 use super::CliError;
 use super::store::{Local, Store};
@@ -36,11 +37,13 @@ pub(super) struct Place {
     account: String,
 }
 
-/// Whether what is not there is made.
+/// What a data directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
+    /// It has to be there.
     Read,
-    Write,
+    /// It is made if it is not there; files are compressed so.
+    Write(Compression),
 }
 
 impl Place {

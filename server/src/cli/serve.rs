@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tablestone::{Database, Durability};
+use tablestone::{Compression, Database, Durability};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
 use super::CliError;
-use crate::config::{Config, File, Partial, Size, parse_accounts, parse_durability};
+use crate::config::{
+    Config, File, Partial, Size, parse_accounts, parse_compression, parse_durability,
+};
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
 use crate::service::{TableService, database_options};
 use crate::telemetry::Telemetry;
@@ -46,6 +48,10 @@ pub(super) struct Serve {
     /// Memory for the newest entities and for caches [default: 256MiB]
     #[arg(long, value_name = "SIZE", env = "TABLESTONE_MEMORY")]
     memory: Option<Size>,
+    /// How files are compressed that are written: automatic (what the memory does not hold), zstd or
+    /// zstd:LEVEL (all, for space at the cost of speed), or none [default: automatic]
+    #[arg(long, value_name = "HOW", env = "TABLESTONE_COMPRESSION", value_parser = parse_compression)]
+    compression: Option<Compression>,
     /// The certificate to serve https with, as a PEM file
     #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_CERTIFICATE")]
     tls_certificate: Option<PathBuf>,
@@ -90,6 +96,7 @@ impl Serve {
             tls_key: self.tls_key,
             durability: self.durability,
             memory: self.memory,
+            compression: self.compression,
             access_log: self.access_log.then_some(true),
             ..Partial::default()
         };
@@ -154,7 +161,10 @@ async fn bind(
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
-    let options = database_options().durability(config.durability).memory_budget(config.memory);
+    let options = database_options()
+        .durability(config.durability)
+        .memory_budget(config.memory)
+        .compression(config.compression);
     let database = Database::open(&config.data, options)?;
     let report = database.recovery_report();
     if let Some(tail) = &report.torn_tail {

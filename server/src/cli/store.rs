@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use tablestone::{Database, Durability, Entity, EntityTable, Error, Version};
+use tablestone::{Compression, Database, Durability, Entity, EntityTable, Error, Version};
 
 use super::CliError;
 use super::ask::Ask;
@@ -108,8 +108,12 @@ impl Local {
             )
             .into());
         }
+        let compression = match purpose {
+            Purpose::Read => Compression::Automatic,
+            Purpose::Write(compression) => compression,
+        };
         // What is imported is synced once, at the end.
-        let options = database_options().durability(Durability::Os);
+        let options = database_options().durability(Durability::Os).compression(compression);
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
                 "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"

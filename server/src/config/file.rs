@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use tablestone::Durability;
+use serde::{Deserialize, Deserializer};
+use tablestone::{Compression, Durability};
 
-use super::units::{Size, Time, parse_durability};
+use super::units::{Size, Time, UnitError, parse_compression, parse_durability};
 use super::{ConfigError, Partial};
 
 /// A configuration file. Names that it does not know are an error: they would be mistakes.
@@ -27,6 +27,8 @@ pub struct File {
     #[serde(default, deserialize_with = "durability")]
     durability: Option<Durability>,
     memory: Option<Size>,
+    #[serde(default, deserialize_with = "compression")]
+    compression: Option<Compression>,
     access_log: Option<bool>,
     #[serde(default)]
     limits: Limits,
@@ -98,9 +100,19 @@ fn set<T>(limit: &mut T, said: Option<T>) {
     }
 }
 
-fn durability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Durability>, D::Error> {
-    let text = String::deserialize(d)?;
-    parse_durability(&text).map(Some).map_err(serde::de::Error::custom)
+fn durability<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Durability>, D::Error> {
+    parsed(d, parse_durability)
+}
+
+fn compression<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Compression>, D::Error> {
+    parsed(d, parse_compression)
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(
+    d: D,
+    parse: impl Fn(&str) -> Result<T, UnitError>,
+) -> Result<Option<T>, D::Error> {
+    parse(&String::deserialize(d)?).map(Some).map_err(serde::de::Error::custom)
 }
 
 impl File {
@@ -142,6 +154,7 @@ impl File {
             tls_key,
             durability: self.durability,
             memory: self.memory,
+            compression: self.compression,
             access_log: self.access_log,
             limits: self.limits,
         }

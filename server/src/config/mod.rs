@@ -9,11 +9,11 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use tablestone::Durability;
+use tablestone::{Compression, Durability};
 
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, parse_accounts};
 pub use file::File;
-pub use units::{Size, Time, UnitError, parse_durability};
+pub use units::{Size, Time, UnitError, parse_compression, parse_durability};
 
 use crate::auth::Account;
 use crate::body::BodyLimits;
@@ -96,6 +96,8 @@ pub struct Config {
     pub durability: Durability,
     /// Bytes for the engine's memtables and cache.
     pub memory: usize,
+    /// How table files are compressed.
+    pub compression: Compression,
     /// What the server may take.
     pub limits: Limits,
     /// Whether each request is logged.
@@ -137,6 +139,7 @@ impl fmt::Debug for Config {
             .field("tls", &self.tls)
             .field("durability", &self.durability)
             .field("memory", &self.memory)
+            .field("compression", &self.compression)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -161,6 +164,8 @@ pub struct Partial {
     pub durability: Option<Durability>,
     /// See [`Config::memory`].
     pub memory: Option<Size>,
+    /// See [`Config::compression`].
+    pub compression: Option<Compression>,
     /// See [`Config::access_log`].
     pub access_log: Option<bool>,
     /// See [`Config::limits`].
@@ -180,6 +185,7 @@ impl Partial {
             tls_key: self.tls_key.or(other.tls_key),
             durability: self.durability.or(other.durability),
             memory: self.memory.or(other.memory),
+            compression: self.compression.or(other.compression),
             access_log: self.access_log.or(other.access_log),
             limits: self.limits.or(other.limits),
         }
@@ -209,6 +215,7 @@ impl Partial {
             tls,
             durability: self.durability.unwrap_or(Durability::Sync),
             memory: self.memory.map_or(256 << 20, Size::bytes),
+            compression: self.compression.unwrap_or(Compression::Automatic),
             limits: self.limits.resolve(),
             access_log: self.access_log.unwrap_or(false),
         })
@@ -257,6 +264,7 @@ mod tests {
             data = "/var/lib/tablestone"
             durability = "250ms"
             memory = "1GiB"
+            compression = "zstd:3"
             access_log = true
 
             [tls]
@@ -284,6 +292,7 @@ mod tests {
         assert_eq!(config.data.to_str(), Some("/var/lib/tablestone"));
         assert_eq!(config.durability, Durability::Interval(Duration::from_millis(250)));
         assert_eq!((config.memory, config.access_log), (1 << 30, true));
+        assert_eq!(config.compression, Compression::Zstd(3));
         assert_eq!(config.tls, Some(("a.pem".into(), "b.pem".into())));
         let names: Vec<_> = config.accounts.iter().map(Account::name).collect();
         assert_eq!(names, ["first", "second"]);
@@ -336,6 +345,7 @@ mod tests {
             ("listen = 'here'", "invalid socket address"),
             ("memory = '1 elephant'", "\"1 elephant\" is no size"),
             ("durability = 'maybe'", "\"maybe\" is no durability"),
+            ("compression = 'zip'", "\"zip\" is no compression"),
             ("[limits]\nhead_time = 'soon'", "\"soon\" is no time"),
             ("[limits]\nheads = 1", "unknown field `heads`"),
         ] {

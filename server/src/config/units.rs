@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
-use tablestone::Durability;
+use tablestone::{Compression, Durability};
 
-/// Why a text is no size, no time or no durability.
+/// Why a text is no size, no time, no durability or no compression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: expected {expected}")]
 pub struct UnitError {
@@ -114,6 +114,25 @@ pub fn parse_durability(text: &str) -> Result<Durability, UnitError> {
     }
 }
 
+/// Reads `automatic`, `none`, or `zstd` with a level of 1 to 19 after a colon, if it is not 1.
+///
+/// # Errors
+/// [`UnitError`] if it is none of these.
+pub fn parse_compression(text: &str) -> Result<Compression, UnitError> {
+    let zstd = |level: &str| level.parse().ok().filter(|level| (1..=19).contains(level));
+    let level = match text {
+        "automatic" => return Ok(Compression::Automatic),
+        "none" => return Ok(Compression::None),
+        "zstd" => Some(1),
+        text => text.strip_prefix("zstd:").and_then(zstd),
+    };
+    level.map(Compression::Zstd).ok_or_else(|| UnitError {
+        what: "compression",
+        text: text.into(),
+        expected: "automatic, none, zstd, or zstd:LEVEL with a level of 1 to 19",
+    })
+}
+
 /// A number and what follows it.
 fn split(text: &str) -> (Option<u64>, &str) {
     let text = text.trim();
@@ -194,5 +213,21 @@ mod tests {
             error,
             "\"none\" is no durability: expected sync, os, or the time between syncs, such as 100ms"
         );
+    }
+
+    #[test]
+    fn compression_is_named_and_may_have_a_level() {
+        for (text, expected) in [
+            ("automatic", Compression::Automatic),
+            ("none", Compression::None),
+            ("zstd", Compression::Zstd(1)),
+            ("zstd:19", Compression::Zstd(19)),
+        ] {
+            assert_eq!(parse_compression(text), Ok(expected));
+        }
+        for text in ["", "zstd:", "zstd:0", "zstd:20", "zstd1", "lz4", "Zstd"] {
+            let error = parse_compression(text).unwrap_err().to_string();
+            assert!(error.contains("is no compression: expected automatic"), "{error}");
+        }
     }
 }

@@ -55,6 +55,28 @@ fn a_new_table_in_key_order_goes_straight_into_table_files() {
     }
 }
 
+/// Where space matters more, all files are compressed, and read as ever.
+#[test]
+fn files_are_compressed_as_is_said() {
+    let stored = |how: &[&str]| {
+        let shell = Shell::new();
+        let input = rows("p", 0..5_000);
+        shell.write("in.jsonl", &input);
+        shell.out(&[&["import", "in.jsonl", "--table", "loaded"], how].concat());
+        assert!(shell.out(&["export", "--table", "loaded"]) == input);
+        let stat: Value = serde_json::from_str(&shell.out(&["stat", "--json"])).unwrap();
+        let levels = stat["levels"].as_array().unwrap().iter();
+        levels.map(|level| level["bytes"].as_u64().unwrap()).sum::<u64>()
+    };
+    let plain = stored(&[]);
+    assert!(stored(&["--compression", "zstd:3"]) < plain / 2);
+    assert_eq!(stored(&["--compression", "none"]), plain);
+    let shell = Shell::new();
+    shell.write("in.jsonl", &rows("p", 0..1));
+    let how = ["import", "in.jsonl", "--table", "loaded", "--compression", "zip"];
+    assert!(shell.run(&how).failure(2).contains("\"zip\" is no compression: expected automatic"));
+}
+
 #[test]
 fn what_comes_out_of_order_is_written_after_what_was_loaded() {
     for mode in MODES {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use tablestone::Compression;
 
 use self::groups::{Group, Groups};
 use super::ask::table_name;
@@ -19,6 +20,7 @@ use super::place::{Place, Purpose};
 use super::store::{Local, Store};
 use super::{CliError, with_causes};
 use crate::client::{Client, Write as Mode};
+use crate::config::parse_compression;
 use crate::service::NewTable;
 
 /// What the short help ends with.
@@ -65,6 +67,9 @@ pub(super) struct Import {
     /// Connections to a server
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: u16,
+    /// How files of a data directory are compressed: automatic, zstd, zstd:LEVEL or none, as of serve
+    #[arg(long, value_name = "HOW", env = "TABLESTONE_COMPRESSION", default_value = "automatic", value_parser = parse_compression)]
+    compression: Compression,
     #[command(flatten)]
     place: Place,
 }
@@ -118,7 +123,7 @@ impl Import {
             Mapping { partition_key: self.partition_key, row_key: self.row_key, types: self.types };
         let mut input = Input::open(&self.file, self.format, mapping)?;
         let connections = usize::from(self.connections);
-        let store = self.place.open(Purpose::Write, connections)?;
+        let store = self.place.open(Purpose::Write(self.compression), connections)?;
         let target = Target::open(&store, &self.table)?;
         let began = Instant::now();
         let outcome = write(target, &self.table, self.mode, connections, &mut input);
