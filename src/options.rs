@@ -53,7 +53,7 @@ pub enum Compression {
     /// For space: zstd at this level (1 to 19) in all table files that are written from now on. Of rows
     /// that compress to two fifths, a load in random order writes three fifths of the bytes that it
     /// writes by default and leaves two fifths of the space; it takes up to twice as long, gets and pages
-    /// two to four times, a scan seven (DESIGN.md, 9.7).
+    /// one and a half times, a scan of more than the memory budget holds four (DESIGN.md, 9.7).
     Zstd(i32),
 }
 
@@ -160,7 +160,8 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Bytes for memtables and block cache together. Default 256 MiB; at least 64 KiB.
+    /// Bytes for memtables and block cache together: a memtable is an eighth, two of them have their room
+    /// always, and the cache has what they leave. Default 256 MiB; at least 64 KiB.
     memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].
     durability: Durability;
@@ -234,7 +235,7 @@ impl Options {
         Sizing {
             memtable_bytes,
             memtables_bytes: (self.memory_budget / 2).max(2 * memtable_bytes),
-            cache_bytes: self.memory_budget / 2,
+            budget_bytes: self.memory_budget,
             segment_bytes: memtable_bytes.max(64 << 10) as u64,
             file_bytes: memtable_bytes as u64,
             level_base_bytes: 4 * memtable_bytes as u64,
@@ -249,12 +250,21 @@ pub(crate) struct Sizing {
     pub(crate) memtable_bytes: usize,
     /// Writers wait when all memtables together reach this.
     pub(crate) memtables_bytes: usize,
-    /// Capacity of the block cache.
-    pub(crate) cache_bytes: usize,
+    /// What memtables and the block cache may take together.
+    budget_bytes: usize,
     /// A log segment is sealed when it reaches this.
     pub(crate) segment_bytes: u64,
     /// Compaction ends an output file at about this size.
     pub(crate) file_bytes: u64,
     /// Target size of level 1; each level below is ten times larger.
     pub(crate) level_base_bytes: u64,
+}
+
+impl Sizing {
+    /// What the block cache may hold beside memtables that take so many bytes. Two of them have their
+    /// room always, the one that fills and one that is flushed, so that it changes only for more.
+    pub(crate) fn cache_bytes(&self, memtables: usize) -> usize {
+        let two = 2 * self.memtable_bytes;
+        self.budget_bytes.saturating_sub(memtables.clamp(two, self.memtables_bytes))
+    }
 }

@@ -1,5 +1,5 @@
 //! The block cache: blocks of table files, uncompressed, and single rows of them, within one budget of
-//! bytes; and beside them [`Hints`] of where keys are.
+//! bytes that may change; and beside them [`Hints`] of where keys are.
 //!
 //! Invariant: what is cached was checked against its checksum, and never changes: a file is
 //! written once and its id is never given again, so nothing needs to be removed when a file is.
@@ -106,10 +106,10 @@ type Lifecycle = DefaultLifecycle<Slot, Arc<[u8]>>;
 
 /// What a slot costs besides its content: the entry, its key and the reference count.
 const SLOT_BYTES: u64 = 96;
-/// The part of the budget that is for hints: at the default of 256 MiB for memory, 131,072 of them.
-const HINTS_PART: usize = 64;
-/// The part that is filled with whole blocks by point reads: they warm it sooner than rows do, but once
-/// they are in use, they leave it later.
+/// The part of the first capacity that is for hints: at the default of 256 MiB for memory, 131,072 of them.
+const HINTS_PART: usize = 96;
+/// The part that is filled with whole blocks by point reads, where it holds little of what is stored: they
+/// warm it sooner than rows do, but once they are in use, they leave it later.
 const BLOCKS_FIRST_PART: u64 = 2;
 /// A first guess of an item's size, by which the cache sizes its tables: most are rows where there are
 /// any.
@@ -127,13 +127,17 @@ impl Weighter<Slot, Arc<[u8]>> for Bytes {
 /// A scan-resistant cache, sharded so that readers seldom meet.
 pub(crate) struct BlockCache {
     items: Cache<Slot, Arc<[u8]>, Bytes, BuildHasherDefault<Mixer>, Lifecycle>,
-    capacity: u64,
+    /// Bytes that items may take.
+    capacity: AtomicU64,
+    /// Up to how many bytes point reads put whole blocks into it.
+    blocks_first: AtomicU64,
     /// Bytes that were put into it so far.
     inserted: AtomicU64,
     /// Rows that were asked for and not there. Their block is asked for next, which counts.
     row_misses: AtomicU64,
     doorkeeper: Doorkeeper,
     hints: Hints,
+    hint_bytes: u64,
 }
 
 /// How often the cache was asked, and for what it is holding.
@@ -153,7 +157,9 @@ impl BlockCache {
         let items = (capacity / TYPICAL_ITEM_BYTES).max(16);
         Self {
             hints: Hints::new(hint_bytes),
-            capacity: capacity as u64,
+            hint_bytes: hint_bytes as u64,
+            capacity: AtomicU64::new(capacity as u64),
+            blocks_first: AtomicU64::new(capacity as u64 / BLOCKS_FIRST_PART),
             inserted: AtomicU64::new(0),
             row_misses: AtomicU64::new(0),
             doorkeeper: Doorkeeper::default(),
@@ -165,6 +171,23 @@ impl BlockCache {
                 DefaultLifecycle::default(),
             ),
         }
+    }
+
+    /// Has it take at most about so many bytes from now on, hints included, for tables of so many bytes. What
+    /// it holds beyond that goes before this returns, which may take milliseconds.
+    pub(crate) fn adapt(&self, bytes: usize, stored: u64) {
+        let capacity = (bytes as u64).saturating_sub(self.hint_bytes);
+        // Where it holds most of the blocks, few rows are left to be read one by one.
+        let holds_most = stored <= capacity + capacity / 2;
+        let blocks_first = if holds_most { capacity } else { capacity / BLOCKS_FIRST_PART };
+        self.blocks_first.store(blocks_first, Ordering::Relaxed);
+        if self.capacity.swap(capacity, Ordering::Relaxed) != capacity {
+            self.items.set_capacity(capacity);
+        }
+    }
+
+    fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
     }
 
     pub(crate) fn block(&self, file: FileId, offset: BlockOffset) -> Option<Arc<[u8]>> {
@@ -184,7 +207,7 @@ impl BlockCache {
     /// Whether a block that a point read had to read is to be kept whole, and not the row alone: there
     /// is memory to spare, or it was read not long ago, and so is about to be read again.
     pub(crate) fn wants_block(&self, file: FileId, offset: BlockOffset) -> bool {
-        self.inserted() < self.capacity / BLOCKS_FIRST_PART
+        self.inserted() < self.blocks_first.load(Ordering::Relaxed)
             || self.doorkeeper.knows(mixed(Slot::of_block(file, offset).folded()))
     }
 
@@ -209,7 +232,7 @@ impl BlockCache {
     /// Whether less was put into it so far than it holds: the database was opened not long ago, or
     /// is small.
     pub(crate) fn is_filling(&self) -> bool {
-        self.inserted() < self.capacity
+        self.inserted() < self.capacity()
     }
 
     fn inserted(&self) -> u64 {
@@ -227,7 +250,7 @@ impl BlockCache {
             hits: self.items.hits(),
             misses: self.items.misses().saturating_sub(self.row_misses.load(Ordering::Relaxed)),
             bytes: self.items.weight(),
-            capacity: self.capacity,
+            capacity: self.capacity(),
         }
     }
 }
@@ -259,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn gives_memory_back_when_it_may_hold_less() {
+        let cache = BlockCache::new(1 << 20);
+        let bytes: Arc<[u8]> = vec![7; 8 << 10].into();
+        let fill = |file| {
+            for block in 0..200 {
+                cache.insert_block(FileId::new(file), BlockOffset(block), Arc::clone(&bytes));
+            }
+            cache.stats().bytes
+        };
+        let full = fill(1);
+        cache.adapt(512 << 10, 0);
+        let stats = cache.stats();
+        assert!(stats.bytes <= stats.capacity && stats.capacity < 512 << 10, "{stats:?}");
+        assert!(stats.bytes > 256 << 10 && fill(2) <= 512 << 10);
+        cache.adapt(1 << 20, 0);
+        assert!(fill(3) > full * 9 / 10);
+    }
+
+    #[test]
     fn rows_and_blocks_are_told_apart_and_a_row_that_is_missing_is_no_miss() {
         let cache = BlockCache::new(1 << 20);
         let file = FileId::new(1);
@@ -276,15 +318,19 @@ mod tests {
 
     #[test]
     fn a_block_is_wanted_while_there_is_memory_to_spare_and_when_it_was_read_before() {
-        let cache = BlockCache::new(1 << 20);
-        let (file, block) = (FileId::new(1), BlockOffset(5));
-        while cache.inserted() < cache.capacity / BLOCKS_FIRST_PART {
-            assert!(cache.wants_block(file, block));
-            cache.insert_row(file, cache.inserted(), vec![7; 8 << 10].into());
+        // Much more is stored than fits, or little more.
+        for (stored, part) in [(10 << 20, BLOCKS_FIRST_PART), (1 << 20, 1)] {
+            let cache = BlockCache::new(1 << 20);
+            cache.adapt(1 << 20, stored);
+            let (file, block) = (FileId::new(1), BlockOffset(5));
+            while cache.inserted() < cache.capacity() / part {
+                assert!(cache.wants_block(file, block));
+                cache.insert_row(file, cache.inserted(), vec![7; 8 << 10].into());
+            }
+            assert!(!cache.wants_block(file, BlockOffset(6)));
+            assert!(cache.wants_block(file, BlockOffset(6)));
+            assert!(!cache.wants_block(FileId::new(2), BlockOffset(6)));
         }
-        assert!(!cache.wants_block(file, BlockOffset(6)));
-        assert!(cache.wants_block(file, BlockOffset(6)));
-        assert!(!cache.wants_block(FileId::new(2), BlockOffset(6)));
     }
 
     #[test]

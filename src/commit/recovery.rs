@@ -128,7 +128,7 @@ fn open_locked(
         jobs: Arc::clone(jobs),
         dir: dir.to_owned(),
         options: &options,
-        cache: Arc::new(BlockCache::new(sizing.cache_bytes)),
+        cache: Arc::new(BlockCache::new(sizing.cache_bytes(0))),
         metrics: Arc::default(),
     })?;
     // The log holds no more than all memtables may: one memtable takes it.

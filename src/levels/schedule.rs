@@ -91,6 +91,7 @@ impl Tree {
 
     /// Lets background work begin.
     pub(super) fn start_schedule(&self) {
+        self.share_memory();
         self.schedule.lock().started = true;
         self.schedule_compactions();
         self.on_published();
@@ -319,6 +320,7 @@ impl Tree {
             let flushing = self.flush_lock.lock();
             let batch = ready_to_flush(&self.views.load(), self.visible());
             let Some(newest) = batch.last() else { return Ok(()) };
+            self.share_memory();
             let flushed = self.flush_batch(&batch, newest)?;
             drop(flushing);
             self.schedule.lock().flushing = Failures::default();
@@ -327,6 +329,18 @@ impl Tree {
             }
             self.schedule_compactions();
         }
+    }
+
+    /// Leaves the cache what memtables do not take of the memory budget: before each flush and after each
+    /// change of the files, so memtables that are frozen while one is flushed count when that has ended.
+    pub(super) fn share_memory(&self) {
+        // Who comes last has looked last.
+        let _one_by_one = self.sharing.lock();
+        let view = self.views.load();
+        let filling = view.active.room().max(self.sizing.memtable_bytes);
+        let frozen: usize = view.frozen.iter().map(|f| f.memtable.room()).sum();
+        let cache_bytes = self.sizing.cache_bytes(filling + frozen);
+        self.cache.adapt(cache_bytes, view.levels.raw_bytes());
     }
 }
 

@@ -118,6 +118,11 @@ impl LevelState {
         self.bytes.get(level.index()).copied().unwrap_or_default()
     }
 
+    /// Bytes of keys and values of all levels, before any compression.
+    pub(super) fn raw_bytes(&self) -> u64 {
+        self.raw_bytes.iter().sum()
+    }
+
     /// Bytes of keys and values from level 0 to this one, before any compression.
     pub(super) fn raw_bytes_down_to(&self, level: Level) -> u64 {
         self.raw_bytes.iter().take(level.index() + 1).sum()

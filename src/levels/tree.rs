@@ -84,6 +84,8 @@ pub(crate) struct Tree {
     pub(super) task_ended: Condvar,
     pub(super) reserved: Reserved,
     pub(super) flush_lock: Mutex<()>,
+    /// Held to tell the cache what it may hold.
+    pub(super) sharing: Mutex<()>,
     pub(super) flush_queued: AtomicBool,
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
@@ -135,6 +137,7 @@ impl Tree {
             task_ended: Condvar::new(),
             reserved: Reserved::default(),
             flush_lock: Mutex::new(()),
+            sharing: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
@@ -353,6 +356,7 @@ impl Tree {
         let values = Arc::clone(&next.values);
         self.views.install(Arc::new(next));
         drop(manifest);
+        self.share_memory();
         for file in base.values.files().filter(|file| !values.contains(file.id())) {
             file.set_obsolete();
         }

@@ -426,6 +426,29 @@ fn a_reader_keeps_its_view_and_the_files_in_it() {
     assert_eq!(world.table_files(), 0);
 }
 
+/// One memory budget: what memtables take beyond two of them is the cache's no longer, until it is
+/// flushed.
+#[test]
+fn the_cache_gives_way_to_memtables_that_wait() {
+    let mut world = World::new(15);
+    let capacity = |world: &World| world.tree.cache().stats().capacity as usize;
+    let (usual, budget) = (capacity(&world), world.options.memory_budget);
+    while world.tree.view().frozen.len() < 2 {
+        world.put(key(world.log.len() as u64), [1; 60]);
+    }
+    world.tree.share_memory();
+    let memtables = world.tree.view().memtable_room();
+    assert!(memtables > budget / 4 && capacity(&world) + memtables <= budget, "{memtables}");
+    while world.tree.view().frozen.len() < 9 {
+        world.put(key(world.log.len() as u64), [1; 60]);
+    }
+    world.tree.share_memory();
+    // Beside two memtables it has three quarters, beside any number of them half.
+    assert_eq!(capacity(&world), usual - budget / 4);
+    world.flush();
+    assert_eq!(capacity(&world), usual);
+}
+
 /// Closing does not wait for what is under way; nothing is lost, and nothing is left behind.
 #[test]
 fn work_under_way_gives_up_when_the_tree_closes() {

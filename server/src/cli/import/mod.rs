@@ -133,9 +133,10 @@ impl Import {
         let rate = entities as f64 / seconds.max(1e-9);
         let mut output = Output::stdout();
         let table = &self.table;
+        let noun = if entities == 1 { "entity" } else { "entities" };
         writeln!(
             output,
-            "{entities} entities into {table} of {store} in {seconds:.2} s: {rate:.0}/s"
+            "{entities} {noun} into {table} of {store} in {seconds:.2} s: {rate:.0}/s"
         )?;
         output.finish()
     }
