@@ -182,7 +182,8 @@ setters! {
     page_bytes: usize;
     /// Operations in a batch. Default 100, as the service (R-E07).
     batch_operations: usize;
-    /// Bytes of keys and values in a batch. Default 4 MiB, as the service.
+    /// Bytes of keys and values in a batch, and of what its merges make of it unless it says more
+    /// ([`Batch::merged_bytes`](crate::Batch::merged_bytes)). Default 4 MiB, as the service.
     batch_bytes: usize;
     /// Bytes of a PartitionKey, and of a RowKey. Default 2 KiB (R-E02); at most 16 KiB.
     key_bytes: usize;
@@ -220,7 +221,7 @@ impl Options {
             (self.page_entities >= 1, "page_entities must be at least 1"),
             (self.page_bytes >= 1, "page_bytes must be at least 1"),
             (self.batch_operations >= 1, "batch_operations must be at least 1"),
-            (self.batch_bytes <= 1 << 30, "batch_bytes must be at most 1 GiB"),
+            (self.batch_bytes <= MOST_BATCH_BYTES, "batch_bytes must be at most 1 GiB"),
             ((1..=16 << 10).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
             ((1..=64 << 20).contains(&self.value_bytes), "value_bytes must be 1 to 64 MiB"),
         ];
@@ -242,6 +243,9 @@ impl Options {
         }
     }
 }
+
+/// No batch is larger, whatever it may be: it is one record of the log.
+pub(crate) const MOST_BATCH_BYTES: usize = 1 << 30;
 
 /// Sizes derived from the memory budget.
 #[derive(Clone, Copy, Debug)]

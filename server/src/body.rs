@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct BodyBudget {
     units: Arc<Semaphore>,
+    /// Of all shares together.
+    all: u32,
 }
 
 /// A share of the budget, given back when it is dropped.
@@ -45,8 +47,8 @@ impl BodyBudget {
     /// A budget of that many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let units = (bytes / UNIT).min(Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(units)) }
+        let all = u32::try_from((bytes / UNIT).min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        Self { units: Arc::new(Semaphore::new(all as usize)), all }
     }
 
     /// A share for an answer that is made already.
@@ -59,6 +61,19 @@ impl BodyBudget {
         };
         let share = Arc::clone(&self.units).try_acquire_many_owned(units);
         share.map(|share| Share(Some(share))).map_err(|_| ErrorCode::ServerBusy.error())
+    }
+
+    /// Adds to a share, waiting for a while if need be, so that it is for this many bytes, or for half of
+    /// the budget if that is less: what needs more can be had, but no two of them beside other requests.
+    ///
+    /// # Errors
+    /// [`ErrorCode::ServerBusy`] if it is not to be had.
+    pub(crate) async fn grow_up_to_half(
+        &self,
+        share: &mut Share,
+        bytes: usize,
+    ) -> Result<(), ServiceError> {
+        self.grow(share, bytes.min(self.all as usize / 2 * UNIT)).await
     }
 
     /// Adds to a share, waiting for a while if need be, so that it is for this many bytes.
@@ -315,6 +330,20 @@ mod tests {
         budget: &BodyBudget,
     ) -> Result<(Bytes, Share), ErrorCode> {
         read(headers, body, LIMITS, budget).await.map_err(|error| error.code())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_needs_more_than_half_waits_for_another_such() {
+        let budget = BodyBudget::new(100 * UNIT);
+        let (mut one, mut two, mut three) = <(Share, Share, Share)>::default();
+        budget.grow_up_to_half(&mut one, usize::MAX).await.unwrap();
+        budget.grow_up_to_half(&mut two, 50 * UNIT).await.unwrap();
+        let busy = budget.grow_up_to_half(&mut three, 20 * UNIT).await.unwrap_err();
+        assert_eq!(busy.code(), ErrorCode::ServerBusy);
+        drop(one);
+        budget.grow_up_to_half(&mut three, 20 * UNIT).await.unwrap();
+        budget.grow_up_to_half(&mut three, 30 * UNIT).await.unwrap();
+        assert!(budget.take(20 * UNIT).is_ok() && budget.take(21 * UNIT).is_err());
     }
 
     #[tokio::test]

@@ -166,7 +166,7 @@ impl BatchWrite {
             return Ok(());
         }
         let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
-        check_limit(Limit::BatchBytes, bytes, self.limits.batch_bytes)
+        check_limit(Limit::BatchBytes, bytes, self.limits.merged_bytes)
             .map_err(|error| Applied::failed(Version::ZERO, error))
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct BatchLimits {
     pub(crate) value_bytes: usize,
     pub(crate) operations: usize,
     pub(crate) batch_bytes: usize,
+    /// Once merges have run.
+    pub(crate) merged_bytes: usize,
 }
 
 /// Operations on one partition that are being put together.
@@ -290,7 +292,13 @@ mod tests {
         draft.put(&[1; 4], Precondition::None, [&[2; 3], &[2; 2]]);
         draft.delete(&[0; 2], Precondition::None);
         assert_eq!(draft.bytes(), 3 + 4 + 5 + 3 + 2);
-        let limits = BatchLimits { key_bytes: 4, value_bytes: 5, operations: 2, batch_bytes: 17 };
+        let limits = BatchLimits {
+            key_bytes: 4,
+            value_bytes: 5,
+            operations: 2,
+            batch_bytes: 17,
+            merged_bytes: 17,
+        };
         draft.check(&limits).unwrap();
         let what = |limits| match draft.check(&limits) {
             Err(Error::LimitExceeded { what, .. }) => Some(what),

@@ -19,13 +19,14 @@ use crate::error::{MergeRefusal, Result};
 #[derive(Default)]
 pub struct Batch {
     draft: Draft,
+    merged_bytes: usize,
 }
 
 impl Batch {
     /// An empty batch on one partition.
     #[must_use]
     pub fn new(partition_key: impl Into<Vec<u8>>) -> Self {
-        Self { draft: Draft::new(partition_key.into()) }
+        Self { draft: Draft::new(partition_key.into()), merged_bytes: 0 }
     }
 
     /// Number of operations.
@@ -74,6 +75,33 @@ impl Batch {
         self
     }
 
+    /// Lets merges make so many bytes of keys and values of the batch, where that is more than
+    /// [`Options::batch_bytes`](crate::Options), which is what it may have before they run; 1 GiB at most. A
+    /// merge of some bytes may store an entity of a mebibyte: all that is stored is in memory, twice, until it
+    /// is written. [`Error::LimitExceeded`](crate::Error::LimitExceeded) says what would have been needed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), tablestone::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use tablestone::{Batch, Database, Error, Options, Precondition};
+    /// let database = Database::open(dir.path(), Options::default().batch_bytes(1000))?;
+    /// let table = database.create_table_if_missing("t")?;
+    /// let batch = |merged| {
+    ///     let mut batch = Batch::new("p");
+    ///     batch.merged_bytes(merged).merge("r", Precondition::None, |_| Ok(vec![7; 5000]));
+    ///     batch
+    /// };
+    /// let refused = table.commit(batch(0)).wait();
+    /// let Err(Error::LimitExceeded { size, limit: 1000, .. }) = refused else { panic!() };
+    /// table.commit(batch(size as usize)).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merged_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.merged_bytes = bytes;
+        self
+    }
+
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
     pub fn delete(&mut self, row_key: impl AsRef<[u8]>, precondition: Precondition) -> &mut Self {
         self.draft.delete(row_key.as_ref(), precondition);
@@ -90,9 +118,9 @@ impl Batch {
         self.draft.put(row_key.as_bytes(), precondition, value);
     }
 
-    /// What it has so far.
-    pub(super) fn into_draft(self) -> Draft {
-        self.draft
+    /// What it has so far, and what merges may make of it.
+    pub(super) fn into_draft(self) -> (Draft, usize) {
+        (self.draft, self.merged_bytes)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commit::{
     BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
 };
 use crate::error::{Error, Limit, MergeRefusal, Result};
-use crate::options::Options;
+use crate::options::{MOST_BATCH_BYTES, Options};
 use crate::version::Version;
 
 /// A table: reads through [`TableView`], whose methods it has, and writes.
@@ -74,9 +74,14 @@ impl Table {
         let pipeline = inner.pipeline();
         let Options { key_bytes, value_bytes, batch_operations, batch_bytes, .. } =
             *pipeline.options();
-        let limits =
-            BatchLimits { key_bytes, value_bytes, operations: batch_operations, batch_bytes };
-        let draft = batch.into_draft();
+        let (draft, merged_bytes) = batch.into_draft();
+        let limits = BatchLimits {
+            key_bytes,
+            value_bytes,
+            operations: batch_operations,
+            batch_bytes,
+            merged_bytes: merged_bytes.clamp(batch_bytes, MOST_BATCH_BYTES),
+        };
         if let Err(error) = draft.check(&limits) {
             return Commit::refused(Arc::clone(pipeline), error);
         }

@@ -115,3 +115,21 @@ fn r_e07_merges_cannot_grow_a_batch_over_its_limit() {
     t.commit(batch).wait().unwrap();
     assert_eq!(all_rows(&t).len(), 2);
 }
+
+/// The limit of what is sent stays; what merges make of it may be more where the batch says so.
+#[test]
+fn r_e07_a_batch_may_let_its_merges_grow() {
+    let db = TestDb::with(options().batch_bytes(1000));
+    let t = db.t();
+    let batch = |merged: usize, sent: usize| {
+        let mut batch = Batch::new("p");
+        batch.merged_bytes(merged).put("a", Precondition::None, vec![1; sent]);
+        batch.merge("b", Precondition::None, |_| Ok(vec![2; 5000]));
+        batch
+    };
+    exceeds(t.commit(batch(5103, 100)).wait(), Limit::BatchBytes, 5104, 5103);
+    exceeds(t.commit(batch(9999, 999)).wait(), Limit::BatchBytes, 1003, 1000);
+    assert!(all_rows(&t).is_empty());
+    t.commit(batch(5104, 100)).wait().unwrap();
+    assert_eq!(t.get("p", "b").unwrap().unwrap().value, [2; 5000]);
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tablestone::{Compression, Database, Durability};
+use tablestone::{Compression, Database, Durability, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
@@ -17,7 +17,7 @@ use crate::config::{
     Config, File, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
-use crate::service::{TableService, database_options};
+use crate::service::TableService;
 use crate::telemetry::Telemetry;
 
 /// How often metrics are summed up.
@@ -161,7 +161,7 @@ async fn bind(
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
-    let options = database_options()
+    let options = Options::default()
         .durability(config.durability)
         .memory_budget(config.memory)
         .compression(config.compression);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use tablestone::{Compression, Database, Durability, Entity, EntityTable, Error, Version};
+use tablestone::{Compression, Database, Durability, Entity, EntityTable, Error, Options, Version};
 
 use super::CliError;
 use super::ask::Ask;
@@ -12,7 +12,7 @@ use super::place::Purpose;
 use crate::client::{Client, PageKey};
 use crate::config::{Config, DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
 use crate::error::ErrorCode;
-use crate::service::{NewTable, TableService, database_options};
+use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
 
 /// Most entities of a page of a server.
@@ -113,7 +113,7 @@ impl Local {
             Purpose::Write(compression) => compression,
         };
         // What is imported is synced once, at the end.
-        let options = database_options().durability(Durability::Os).compression(compression);
+        let options = Options::default().durability(Durability::Os).compression(compression);
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
                 "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
-use tablestone::{Database, Options};
+use tablestone::Database;
 
 use self::account::Accounts;
 use self::answer::Answer;
@@ -48,16 +48,6 @@ pub use self::catalog::OpenError;
 pub(crate) use self::direct::NewTable;
 pub(crate) use self::keys::{check as check_keys, check_table_name};
 
-/// Bytes that the entities of a transaction may have once it is done: the limit is of what is sent, and
-/// 100 merges of some bytes may each be into an entity of 1 MiB, which is up to 2 MiB as it is stored.
-const TRANSACTION_BYTES: usize = 256 << 20;
-
-/// What the service's database is to be opened with; all else is as one likes.
-#[must_use]
-pub fn database_options() -> Options {
-    Options::default().batch_bytes(TRANSACTION_BYTES)
-}
-
 /// The service: accounts, their tables, and a database under them.
 ///
 /// It needs no network: [`handle`](Self::handle) takes a request and gives the answer.
@@ -71,8 +61,7 @@ pub struct TableService {
 }
 
 impl TableService {
-    /// The service of these accounts on a database, which it has for itself, opened with
-    /// [`database_options`].
+    /// The service of these accounts on a database, which it has for itself.
     ///
     /// # Errors
     /// [`OpenError`] if the database holds something else, or cannot be read.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use tablestone::EntityBatch;
+use tablestone::{EntityBatch, Error, Limit, Version};
 use uuid::Uuid;
 
 use super::answer::Answer;
 use super::call::Call;
-use super::waits::Waits;
+use super::catalog::TableState;
 use super::write::{Done, Echo, Likeness, Say, Write};
 use super::{TableService, entities, failure};
 use crate::address::{Address, QueryString, Resource};
@@ -72,7 +72,7 @@ impl TableService {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
         let writer = match &batch {
-            Ok(Batch::ChangeSet(requests)) => change_set(&self.waits, call, requests).await?,
+            Ok(Batch::ChangeSet(requests)) => change_set(self, call, requests).await?,
             Ok(Batch::Query(request)) => self.query_in_batch(call, request).await?,
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
@@ -129,11 +129,11 @@ impl TableService {
 
 /// Does the operations of a change set, all or none.
 async fn change_set(
-    waits: &Waits,
+    service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
 ) -> Result<BatchWriter, ServiceError> {
-    match commit(waits, call, requests).await {
+    match commit(service, call, requests).await {
         Ok(writer) => Ok(writer),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
@@ -157,19 +157,18 @@ fn is_for_all(error: &ServiceError) -> bool {
 
 /// Does them, and answers.
 async fn commit(
-    waits: &Waits,
+    service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
 ) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
-    let mut batch: Option<(EntityBatch, String)> = None;
+    let mut table_of_all: Option<String> = None;
     let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
     let mut known = Known::nothing(call);
     for (index, request) in requests.iter().enumerate() {
         let (table, operation) = known.read(call, request).map_err(at(index))?;
         let write = &operation.write;
-        let (batch, first) = batch
-            .get_or_insert_with(|| (EntityBatch::new(write.partition_key()), table.to_owned()));
+        let first = table_of_all.get_or_insert_with(|| table.to_owned());
         let same_partition = operations
             .first()
             .is_none_or(|first| first.write.partition_key() == write.partition_key());
@@ -178,18 +177,14 @@ async fn commit(
             return Err(at(index)(code.error()));
         }
         write.allow(call, table).map_err(at(index))?;
-        write.add_to(batch);
         operations.push(operation);
     }
-    let Some((batch, table)) = batch else {
+    let Some(table) = table_of_all else {
         let error = ErrorCode::InvalidInput.because("The change set has no operations.");
         return Err(at(0)(error));
     };
     let table = call.table(&table).map_err(at(0))?;
-    let version = waits.committed(table.entities.commit(batch)).await.map_err(|error| {
-        let (error, index) = failure::of_engine(&error);
-        Failed { error, index: index.unwrap_or_default() }
-    })?;
+    let version = apply(service, &table, &operations).await?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let mut done = Done::new(call, &table, partition_key, version);
     let mut answers = Answers { writer: writer(), done: &mut done, known: None };
@@ -203,6 +198,37 @@ async fn commit(
         }
     }
     Ok(answers.writer)
+}
+
+/// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory
+/// twice until it is written: of more than the engine lets in by the way there is a share of the budget.
+async fn apply(
+    service: &TableService,
+    table: &TableState,
+    operations: &[Operation<'_>],
+) -> Result<Version, Failed> {
+    let partition_key = operations.first().map_or("", |first| first.write.partition_key());
+    let (mut merged_bytes, mut share) = (0, Share::default());
+    loop {
+        let mut batch = EntityBatch::new(partition_key);
+        batch.merged_bytes(merged_bytes);
+        operations.iter().for_each(|operation| operation.write.add_to(&mut batch));
+        match service.waits.committed(table.entities.commit(batch)).await {
+            Ok(version) => return Ok(version),
+            Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })
+                if size > merged_bytes as u64 =>
+            {
+                merged_bytes = usize::try_from(size).unwrap_or(usize::MAX);
+                let needed = merged_bytes.saturating_mul(2);
+                let granted = service.budget.grow_up_to_half(&mut share, needed).await;
+                granted.map_err(|error| Failed { error, index: 0 })?;
+            }
+            Err(error) => {
+                let (error, index) = failure::of_engine(&error);
+                return Err(Failed { error, index: index.unwrap_or_default() });
+            }
+        }
+    }
 }
 
 /// The answers to the operations of a change set that was done.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tablestone::{Database, Durability};
+use tablestone::{Database, Durability, Options};
 use tablestone_server::auth::{Account, SigningKey};
 use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
 use tablestone_server::net::{Listener, Shutdown};
-use tablestone_server::service::{TableService, database_options};
+use tablestone_server::service::TableService;
 use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -161,7 +161,7 @@ impl Server {
     }
 
     async fn open(directory: TempDir, limits: Limits) -> Self {
-        let options = database_options().durability(Durability::Os).memory_budget(8 << 20);
+        let options = Options::default().durability(Durability::Os).memory_budget(8 << 20);
         let database = Database::open(directory.path(), options).expect("a database");
         let account =
             |name: &str, key| Account::new(name, vec![SigningKey::parse(key).expect("a key")]);

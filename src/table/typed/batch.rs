@@ -64,6 +64,12 @@ impl EntityBatch {
         self.batch.is_empty()
     }
 
+    /// As [`Batch::merged_bytes`].
+    pub fn merged_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.batch.merged_bytes(bytes);
+        self
+    }
+
     /// Stores an entity that must not exist.
     pub fn insert(&mut self, entity: &Entity) -> &mut Self {
         self.put(entity, Precondition::Absent)
