@@ -77,6 +77,25 @@ fn files_are_compressed_as_is_said() {
     assert!(shell.run(&how).failure(2).contains("\"zip\" is no compression: expected automatic"));
 }
 
+/// A file of a few bytes may add to entities that are far larger than a transaction may be.
+#[test]
+fn small_merges_go_into_large_entities() {
+    let shell = Shell::new();
+    let text = "x".repeat(32_000);
+    let large: String =
+        (b'B'..b'J').map(|name| format!(",\"{}\":\"{text}\"", name as char)).collect();
+    let of = |more: &str| -> String {
+        let line =
+            |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:02}\",\"A\":1{more}}}\n");
+        (0..20).map(line).collect()
+    };
+    shell.write("in.jsonl", &of(&large));
+    import(&shell, "insert").out();
+    shell.write("in.jsonl", &of(",\"K\":2"));
+    assert!(import(&shell, "merge").out().starts_with("20 entities"));
+    assert!(shell.out(&["export", "--table", "loaded"]) == of(&format!("{large},\"K\":2")));
+}
+
 #[test]
 fn what_comes_out_of_order_is_written_after_what_was_loaded() {
     for mode in MODES {

@@ -123,6 +123,8 @@ impl Sink for Commits {
             return Ok(());
         };
         let mut batch = EntityBatch::new(first.entity.partition_key());
+        // One group is in memory at a time, whatever merges make of it.
+        batch.merged_bytes(usize::MAX);
         for line in &group {
             match self.mode {
                 Mode::Insert => batch.insert(&line.entity),
