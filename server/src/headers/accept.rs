@@ -39,7 +39,7 @@ pub fn response_format(
 ) -> Result<BodyFormat, ServiceError> {
     let asked = match format.map(media_type) {
         Some(format) => format,
-        None if headers.contains_key(header::ACCEPT) => accepted(headers),
+        None if headers.contains_key(header::ACCEPT) => accepted(headers, version),
         None => Some(Media::Body(BodyFormat::Atom)),
     };
     let json = BodyFormat::Json(Metadata::Minimal);
@@ -73,7 +73,7 @@ pub fn request_format(
 /// Whether an error is told in JSON; else it is in XML.
 #[must_use]
 pub fn error_is_json(headers: &HeaderMap, version: Option<ApiVersion>) -> bool {
-    match accepted(headers) {
+    match accepted(headers, version) {
         Some(Media::Body(BodyFormat::Json(_))) => true,
         Some(Media::Body(BodyFormat::Atom)) => false,
         Some(Media::Any) | None => version >= Some(ApiVersion::JSON),
@@ -99,16 +99,22 @@ enum Media {
     Any,
 }
 
-/// The media type of `Accept` that is wanted most, of those that the service has.
-fn accepted(headers: &HeaderMap) -> Option<Media> {
+/// The media type of `Accept` that is wanted most, of those that the service has in this version, else of
+/// those that it has in any.
+fn accepted(headers: &HeaderMap, version: Option<ApiVersion>) -> Option<Media> {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges = values.flat_map(|value| value.split(','));
-    let mut best: Option<(u32, Media)> = None;
+    let mut best: Option<((bool, u32), Media)> = None;
     for range in ranges {
         let quality = quality(range);
-        let better = best.is_none_or(|(best, _)| quality > best) && quality > 0;
-        if better && let Some(media) = media_type(range) {
-            best = Some((quality, media));
+        let Some(media) = media_type(range).filter(|_| quality > 0) else { continue };
+        let is_supported = match media {
+            Media::Body(format) => supported(format, version).is_ok(),
+            Media::Any => true,
+        };
+        let rank = (is_supported, quality);
+        if best.is_none_or(|(best, _)| rank > best) {
+            best = Some((rank, media));
         }
     }
     best.map(|(_, media)| media)
@@ -218,6 +224,10 @@ mod tests {
         assert_eq!(response("text/html, application/json;q=0.5, */*;q=0.1", new), Ok(JSON));
         let list = "application/json;q=0.3;odata=nometadata,application/json;odata=fullmetadata";
         assert_eq!(response(list, new), Ok(BodyFormat::Json(Metadata::Full)));
+        let either = "application/atom+xml,application/json;q=0.5";
+        assert_eq!(response(either, new), Ok(JSON), "there is no Atom any more");
+        assert_eq!(response(either, "2013-08-15"), Ok(BodyFormat::Atom));
+        assert_eq!(response(either, "2009-09-19"), Ok(BodyFormat::Atom), "there is no JSON yet");
         let none = response("application/json;q=0", new);
         assert_eq!(none, Err(ErrorCode::MediaTypeNotSupported));
     }
