@@ -63,17 +63,17 @@ impl BodyBudget {
         share.map(|share| Share(Some(share))).map_err(|_| ErrorCode::ServerBusy.error())
     }
 
-    /// Adds to a share, waiting for a while if need be, so that it is for this many bytes, or for half of
-    /// the budget if that is less: what needs more can be had, but no two of them beside other requests.
+    /// Adds to a share, waiting for a while if need be, so that it is for this many bytes, or for all of
+    /// the budget if that is less: what needs more is alone. Meanwhile nobody else gets a share.
     ///
     /// # Errors
     /// [`ErrorCode::ServerBusy`] if it is not to be had.
-    pub(crate) async fn grow_up_to_half(
+    pub(crate) async fn grow_up_to_all(
         &self,
         share: &mut Share,
         bytes: usize,
     ) -> Result<(), ServiceError> {
-        self.grow(share, bytes.min(self.all as usize / 2 * UNIT)).await
+        self.grow(share, bytes.min(self.all as usize * UNIT)).await
     }
 
     /// Adds to a share, waiting for a while if need be, so that it is for this many bytes.
@@ -333,17 +333,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_needs_more_than_half_waits_for_another_such() {
+    async fn who_needs_more_than_there_is_gets_all_of_it_alone() {
         let budget = BodyBudget::new(100 * UNIT);
-        let (mut one, mut two, mut three) = <(Share, Share, Share)>::default();
-        budget.grow_up_to_half(&mut one, usize::MAX).await.unwrap();
-        budget.grow_up_to_half(&mut two, 50 * UNIT).await.unwrap();
-        let busy = budget.grow_up_to_half(&mut three, 20 * UNIT).await.unwrap_err();
+        let (mut one, mut two) = <(Share, Share)>::default();
+        budget.grow_up_to_all(&mut one, usize::MAX).await.unwrap();
+        let busy = budget.grow_up_to_all(&mut two, 20 * UNIT).await.unwrap_err();
         assert_eq!(busy.code(), ErrorCode::ServerBusy);
         drop(one);
-        budget.grow_up_to_half(&mut three, 20 * UNIT).await.unwrap();
-        budget.grow_up_to_half(&mut three, 30 * UNIT).await.unwrap();
-        assert!(budget.take(20 * UNIT).is_ok() && budget.take(21 * UNIT).is_err());
+        budget.grow_up_to_all(&mut two, 20 * UNIT).await.unwrap();
+        budget.grow_up_to_all(&mut two, 50 * UNIT).await.unwrap();
+        assert!(budget.take(50 * UNIT).is_ok() && budget.take(51 * UNIT).is_err());
     }
 
     #[tokio::test]

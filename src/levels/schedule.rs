@@ -337,9 +337,8 @@ impl Tree {
         // Who comes last has looked last.
         let _one_by_one = self.sharing.lock();
         let view = self.views.load();
-        let filling = view.active.room().max(self.sizing.memtable_bytes);
-        let frozen: usize = view.frozen.iter().map(|f| f.memtable.room()).sum();
-        let cache_bytes = self.sizing.cache_bytes(filling + frozen);
+        let to_come = self.sizing.memtable_bytes.saturating_sub(view.active.room());
+        let cache_bytes = self.sizing.cache_bytes(view.memtable_room() + to_come);
         self.cache.adapt(cache_bytes, view.levels.raw_bytes());
     }
 }

@@ -356,7 +356,6 @@ impl Tree {
         let values = Arc::clone(&next.values);
         self.views.install(Arc::new(next));
         drop(manifest);
-        self.share_memory();
         for file in base.values.files().filter(|file| !values.contains(file.id())) {
             file.set_obsolete();
         }
@@ -367,6 +366,7 @@ impl Tree {
         }
         self.turnstile.reset();
         self.waiters.wake_all();
+        self.share_memory();
         Ok(())
     }
 }

@@ -111,7 +111,8 @@ pub struct Limits {
     pub connection: ConnectionLimits,
     /// Of a request's body.
     pub body: BodyLimits,
-    /// Bytes of all bodies in memory, both ways. Default 256 MiB.
+    /// Bytes of all bodies in memory, both ways, and half as many again of what merges in transactions
+    /// make of little. Default 256 MiB.
     pub body_memory: usize,
     /// Time of a query before it ends its page with a continuation. Default 5 s, as the service.
     pub query_time: std::time::Duration,

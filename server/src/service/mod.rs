@@ -56,6 +56,8 @@ pub struct TableService {
     catalog: Arc<Catalog>,
     limits: Limits,
     budget: BodyBudget,
+    /// For what merges of transactions make of little: apart, as who waits for much keeps others waiting.
+    merging: BodyBudget,
     telemetry: Telemetry,
     waits: Waits,
 }
@@ -73,8 +75,9 @@ impl TableService {
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
         let budget = BodyBudget::new(limits.body_memory);
+        let merging = BodyBudget::new(limits.body_memory / 2);
         let waits = Waits::new(catalog.database().clone());
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, telemetry, waits })
+        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, merging, telemetry, waits })
     }
 
     /// The database.

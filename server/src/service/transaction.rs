@@ -201,13 +201,14 @@ async fn commit(
 }
 
 /// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory
-/// twice until it is written: of more than the engine lets in by the way there is a share of the budget.
+/// twice until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
 async fn apply(
     service: &TableService,
     table: &TableState,
     operations: &[Operation<'_>],
 ) -> Result<Version, Failed> {
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
+    let merges = operations.iter().any(|operation| operation.write.is_merge());
     let (mut merged_bytes, mut share) = (0, Share::default());
     loop {
         let mut batch = EntityBatch::new(partition_key);
@@ -216,11 +217,11 @@ async fn apply(
         match service.waits.committed(table.entities.commit(batch)).await {
             Ok(version) => return Ok(version),
             Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })
-                if size > merged_bytes as u64 =>
+                if merges && size > merged_bytes as u64 =>
             {
                 merged_bytes = usize::try_from(size).unwrap_or(usize::MAX);
                 let needed = merged_bytes.saturating_mul(2);
-                let granted = service.budget.grow_up_to_half(&mut share, needed).await;
+                let granted = service.merging.grow_up_to_all(&mut share, needed).await;
                 granted.map_err(|error| Failed { error, index: 0 })?;
             }
             Err(error) => {

@@ -134,6 +134,10 @@ impl<'r> Write<'r> {
         call.grant.allow_entity(&self.partition_key, &self.row_key)
     }
 
+    pub(super) fn is_merge(&self) -> bool {
+        self.kind == Kind::Merge
+    }
+
     /// Adds it to a transaction.
     pub(super) fn add_to(&self, batch: &mut EntityBatch) {
         let properties = self.body.properties.iter();
