@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use tablestone_server::config::Limits;
+
 use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
 
 const BASE: &str = "http://localhost/devstoreaccount1";
@@ -300,6 +302,43 @@ async fn r_s07_a_hundred_operations() {
     assert_eq!(rows(&mut client).await.len(), 100);
     let (status, code, _) = failure(&post(&mut client, &change_set(&[])).await);
     assert_eq!((status, &*code), (400, "InvalidInput"));
+}
+
+/// R-S12: who waits for memory for what merges make keeps nobody else from an answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r_s12_large_merges_wait_apart() {
+    let limits = Limits { body_memory: 12 << 20, ..Limits::default() };
+    let server = Server::with(limits).await;
+    let mut client = server.with_people().await;
+    let text = "x".repeat(32_000);
+    let large = format!(r#"{{"a":"{text}","b":"{text}","c":"{text}","d":"{text}","e":"{text}"}}"#);
+    let rows: Vec<String> = (0..30).map(|row| format!("{row:02}")).collect();
+    for row in &rows {
+        let put = change_set(&[write("PUT", row, &[], &large)]);
+        assert_eq!(parts(&post(&mut client, &put).await)[0].status, 204);
+    }
+    let merge = |row: &String| write("MERGE", row, &["If-Match: *"], r#"{"Flag":1}"#);
+    let merges = change_set(&rows.iter().map(merge).collect::<Vec<_>>());
+    let mut merging = Vec::new();
+    for _ in 0..6 {
+        let (mut client, merges) = (server.client().await, merges.clone());
+        merging.push(tokio::spawn(async move {
+            let mut statuses = Vec::new();
+            for _ in 0..4 {
+                statuses.push(post(&mut client, &merges).await.status);
+            }
+            statuses
+        }));
+    }
+    while !merging.iter().all(tokio::task::JoinHandle::is_finished) {
+        assert_eq!(client.get("/people()?$top=3").await.status, 200);
+    }
+    let mut statuses = Vec::new();
+    for client in merging {
+        statuses.extend(client.await.unwrap());
+    }
+    assert!(statuses.iter().all(|status| matches!(status, 202 | 503)), "{statuses:?}");
+    assert!(statuses.contains(&202), "{statuses:?}");
 }
 
 /// R-S07: what is no batch is refused as a whole.
