@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::entry::Kind;
 use crate::error::Damage;
 use crate::key;
-use crate::memtable::{LargeRow, Memtable};
+use crate::memtable::{Inserts, LargeRow, Memtable, NewRow};
 use crate::reference::LARGE_VALUE_BYTES;
 use crate::tombstone::RangeTombstone;
 use crate::varint::{Decoder, MAX_VARINT, push_slice, push_varint};
@@ -33,6 +33,8 @@ pub(crate) struct Payload {
     start: usize,
     /// With places in the bytes.
     values: Vec<ValueSum>,
+    /// Sections of rows.
+    partitions: usize,
 }
 
 /// The checksum of a large value in a payload. It is part of the payload's, and what a table file will
@@ -56,13 +58,13 @@ impl Payload {
         // The head is built behind the rows.
         let mut bytes = Vec::with_capacity(start + capacity + start);
         bytes.resize(start, 0);
-        Self { bytes, start, values: Vec::new() }
+        Self { bytes, start, ..Self::default() }
     }
 
     /// Makes the `rows` rows that came first a section of their partition: its head goes where room was left.
     pub(crate) fn rows_before(&mut self, prefix: &[u8], rows: usize) {
         let end = self.bytes.len();
-        push_rows(&mut self.bytes, prefix, rows);
+        self.rows(prefix, rows);
         let start = self.start.checked_sub(self.bytes.len() - end);
         debug_assert!(start.is_some(), "the section's head has its room");
         if let Some(start) = start {
@@ -74,7 +76,10 @@ impl Payload {
 
     /// Starts a section of `rows` rows of one partition; exactly that many follow.
     pub(crate) fn rows(&mut self, prefix: &[u8], rows: usize) {
-        push_rows(&mut self.bytes, prefix, rows);
+        self.partitions += 1;
+        self.bytes.push(TAG_ROWS);
+        push_slice(&mut self.bytes, prefix);
+        push_varint(&mut self.bytes, rows as u64);
     }
 
     pub(crate) fn put(&mut self, row_key: &[u8], value: &[u8]) -> Row {
@@ -144,12 +149,6 @@ impl Payload {
     }
 }
 
-fn push_rows(out: &mut Vec<u8>, prefix: &[u8], rows: usize) {
-    out.push(TAG_ROWS);
-    push_slice(out, prefix);
-    push_varint(out, rows as u64);
-}
-
 /// Where a row was put.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -166,6 +165,7 @@ pub(crate) struct Prepared {
     pub(super) crc: u32,
     /// With places in the payload.
     values: Vec<ValueSum>,
+    partitions: usize,
 }
 
 /// The bytes of a payload, shared by all that need them.
@@ -187,7 +187,7 @@ impl Deref for Shared {
 
 impl Prepared {
     pub(crate) fn new(payload: Payload) -> Self {
-        let Payload { mut bytes, start, mut values } = payload;
+        let Payload { mut bytes, start, mut values, partitions } = payload;
         if !values.is_empty() {
             // The memtable may keep it.
             bytes.shrink_to_fit();
@@ -202,7 +202,7 @@ impl Prepared {
         }
         hasher.update(bytes.get(summed..).unwrap_or_default());
         let payload = Shared { buffer: Arc::new(bytes), start };
-        Self { payload, crc: hasher.finalize(), values }
+        Self { payload, crc: hasher.finalize(), values, partitions }
     }
 
     /// All bytes, as [`Payload::buffer`] had them.
@@ -292,7 +292,13 @@ pub(crate) fn apply(
 ) -> Result<(), Damage> {
     let changes =
         Changes { payload: &committed.payload, committed: Some(committed), version, large };
-    changes.apply(memtable, |_| true)
+    let mut inserts = match committed.partitions {
+        0 | 1 => memtable.inserts_in_turn(),
+        _ => memtable.inserts(),
+    };
+    let applied = changes.apply(&mut inserts, |_| true);
+    inserts.finish();
+    applied
 }
 
 /// What is wrong with a payload from the log, if anything is.
@@ -301,15 +307,16 @@ pub(crate) fn check(payload: &[u8]) -> Result<(), Damage> {
 }
 
 /// As [`apply`], for a payload from the log that was [checked](check), and only the changes of those
-/// partitions, by their prefixes, and of those ranges, by their starts, that are `wanted`.
-pub(crate) fn apply_again(
-    payload: &[u8],
+/// partitions, by their prefixes, and of those ranges, by their starts, that are `wanted`. Rows are in the
+/// memtable once the `inserts` are [finished](Inserts::finish).
+pub(crate) fn apply_again<'a>(
+    payload: &'a [u8],
     version: Version,
-    memtable: &Memtable,
+    inserts: &mut Inserts<'_, 'a>,
     large: usize,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Damage> {
-    Changes { payload, committed: None, version, large }.apply(memtable, wanted)
+    Changes { payload, committed: None, version, large }.apply(inserts, wanted)
 }
 
 /// A payload to apply.
@@ -322,15 +329,22 @@ struct Changes<'a> {
     large: usize,
 }
 
-impl Changes<'_> {
-    fn apply(&self, memtable: &Memtable, wanted: impl Fn(&[u8]) -> bool) -> Result<(), Damage> {
+impl<'a> Changes<'a> {
+    fn apply(
+        &self,
+        inserts: &mut Inserts<'_, 'a>,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), Damage> {
         let Self { payload, version, large, .. } = *self;
+        let memtable = inserts.memtable();
         decode(payload, wanted, |change| match change {
             Change::Row { prefix, row_key, value, end, .. } if value.len() >= large => {
+                // Versions of a key come in order.
+                inserts.finish();
                 self.insert_large(memtable, prefix, row_key, end - value.len()..end);
             }
-            Change::Row { prefix, row_key, kind, value, .. } => {
-                memtable.insert(prefix, row_key, version, kind, value);
+            Change::Row { prefix, row_key: suffix, kind, value, .. } => {
+                inserts.push(NewRow { prefix, suffix, version, kind, value });
             }
             Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
                 start: start.into(),
@@ -374,7 +388,9 @@ impl Changes<'_> {
 #[cfg(fuzzing)]
 pub fn fuzz_payload(data: &[u8]) {
     let memtable = Memtable::new();
-    let applied = apply_again(data, Version::from_ticks(1), &memtable, 64, |_| true);
+    let mut inserts = memtable.inserts();
+    let applied = apply_again(data, Version::from_ticks(1), &mut inserts, 64, |_| true);
+    inserts.finish();
     assert_eq!(applied.is_ok(), check(data).is_ok());
 }
 
@@ -477,6 +493,28 @@ mod tests {
             assert_eq!(found.value, [7; 1000]);
             let place = found.value.as_ptr();
             assert_eq!(built.payload.as_ptr_range().contains(&place), is_kept, "{values} values");
+        }
+    }
+
+    #[test]
+    fn versions_of_a_row_are_in_order_whether_large_or_not() {
+        let memtable = Memtable::new();
+        let values = [&[1; 10][..], &[2; 1000], &[3; 10]];
+        let payloads = values.map(|value| {
+            let mut payload = Payload::default();
+            payload.rows(b"p", 1);
+            payload.put(b"row", value);
+            payload.buffer().to_vec()
+        });
+        let mut inserts = memtable.inserts();
+        for (payload, version) in payloads.iter().zip(1..) {
+            let version = Version::from_ticks(version);
+            apply_again(payload, version, &mut inserts, 1000, |_| true).unwrap();
+        }
+        inserts.finish();
+        for (value, version) in values.into_iter().zip(1..) {
+            let found = memtable.get(b"prow\0", Version::from_ticks(version)).unwrap();
+            assert_eq!(found.value, value);
         }
     }
 

@@ -84,16 +84,18 @@ impl Batch {
 
     fn apply(&self, target: Target<'_>, share: Share) {
         let Target { memtable, large_value_bytes: large, .. } = target;
+        let mut inserts = memtable.inserts();
         let mut start = 0;
         for &(version, place, end) in &self.records {
             let payload = self.payloads.get(start..end).unwrap_or_default();
             let wanted = |prefix: &[u8]| share.has(prefix);
-            let applied = payload::apply_again(payload, version, memtable, large, wanted);
+            let applied = payload::apply_again(payload, version, &mut inserts, large, wanted);
             debug_assert!(applied.is_ok(), "a payload that was checked decodes");
             // The helper comes last: by now the memtable knows of all its large rows.
             memtable.place_large(version, place);
             start = end;
         }
+        inserts.finish();
     }
 
     fn clear(&mut self) {
@@ -259,8 +261,9 @@ mod tests {
             for number in flushed + 1..=count {
                 let version = Version::from_ticks(number);
                 let place = LogPlace { segment: SegmentId::FIRST, offset: offset(number) };
-                let payload = payload(number);
-                payload::apply_again(&payload, version, &expected, LARGE, |_| true).unwrap();
+                let (payload, mut inserts) = (payload(number), expected.inserts());
+                payload::apply_again(&payload, version, &mut inserts, LARGE, |_| true).unwrap();
+                inserts.finish();
                 expected.place_large(version, place);
             }
             let memtable = Memtable::new();

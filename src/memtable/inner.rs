@@ -5,12 +5,14 @@
 //! removed, by whoever holds the node's latch, until a larger node takes its place; then it stays
 //! as it is, for readers that came before.
 
+use std::ptr;
+
 use super::dense::{Node48, Node256};
 use super::leaf::LeafRef;
 use super::link::{Child, InnerArena, Link, Slot};
 use super::sparse::{Node4, Node16};
 use crate::key::common_prefix;
-use crate::prefetch::prefetch;
+use crate::prefetch::{LINE_BYTES, prefetch};
 use crate::sync::Mutex;
 
 /// Whether the tree still leads to a node; held in its latch.
@@ -129,6 +131,16 @@ impl<'a> Inner<'a> {
     #[inline]
     pub(super) fn prefetch(self) {
         each_size!(self, node => prefetch(node));
+    }
+
+    /// Has brought near its first line, and of one whose bytes of children are beyond that these too.
+    #[inline]
+    pub(super) fn approach(self) {
+        self.prefetch();
+        if let Self::N16(node) = self {
+            prefetch(ptr::from_ref(node).cast::<u8>().wrapping_add(LINE_BYTES));
+            prefetch(ptr::from_ref(node).cast::<u8>().wrapping_add(2 * LINE_BYTES));
+        }
     }
 
     /// The last child with a byte before `end`.

@@ -129,4 +129,13 @@ impl<'a> Link<'a> {
             Child::Inner(node) => node.prefetch(),
         }
     }
+
+    /// Has brought near what finding a child will read of it, however large it is.
+    #[inline]
+    pub(super) fn approach(self) {
+        match self.child() {
+            Child::Leaf(leaf) => leaf.prefetch(),
+            Child::Inner(node) => node.approach(),
+        }
+    }
 }

@@ -36,6 +36,7 @@ pub(crate) mod bench;
 mod cursor;
 mod dense;
 mod filter;
+mod group;
 mod inner;
 mod large;
 mod leaf;
@@ -56,6 +57,7 @@ use arc_swap::{ArcSwap, Guard};
 
 pub(crate) use self::cursor::MemtableCursor;
 use self::filter::Filter;
+pub(crate) use self::group::{Inserts, NewRow};
 pub(crate) use self::large::LargeRow;
 use self::large::LargeRows;
 use self::leaf::NewRecord;
@@ -138,6 +140,16 @@ impl Memtable {
             self.filter.add(key::hash(key));
             self.tree.insert(key, new);
         });
+    }
+
+    /// For rows of many partitions: each as by [`insert`](Self::insert), for less.
+    pub(crate) fn inserts<'r>(&self) -> Inserts<'_, 'r> {
+        Inserts::new(self)
+    }
+
+    /// The same for rows of one partition.
+    pub(crate) fn inserts_in_turn<'r>(&self) -> Inserts<'_, 'r> {
+        Inserts::in_turn(self)
     }
 
     /// As [`insert`](Self::insert), of a value that is a part of a payload: it is not copied, the
