@@ -106,6 +106,20 @@ pub(crate) fn encode_partition_before(
     out
 }
 
+/// The same, in the memory of the PartitionKey where that is nothing to escape.
+pub(crate) fn into_partition(table: TableId, mut partition_key: Vec<u8>) -> Vec<u8> {
+    if table.0 >= SHORT_TABLE_ID || has_byte_up_to(ESCAPE, &partition_key) {
+        return encode_partition(table, &partition_key);
+    }
+    partition_key.reserve(SHORT_PREFIX_BYTES);
+    partition_key.insert(0, table.0 as u8);
+    partition_key.push(TERMINATOR);
+    partition_key
+}
+
+/// What [`into_partition`] adds to most PartitionKeys.
+pub(crate) const SHORT_PREFIX_BYTES: usize = 2;
+
 /// Most bytes that [`encode_partition`] makes of a PartitionKey of `len` bytes.
 pub(crate) const fn longest_partition(len: usize) -> usize {
     LONGEST_TABLE + 2 * len + 1
@@ -323,6 +337,8 @@ mod tests {
             prop_assert!(ka == kb || !ka.starts_with(&kb));
             prop_assert_eq!(&ka[..partition_len(&ka)], &encode_partition(TableId(a.0), &a.1)[..]);
             prop_assert_eq!(table_of(&ka), TableId(a.0));
+            let partition = encode_partition(TableId(a.0), &a.1);
+            prop_assert_eq!(into_partition(TableId(a.0), a.1), partition);
         }
 
         #[test]

@@ -107,17 +107,14 @@ pub(crate) struct BatchWrite {
 impl BatchWrite {
     /// A batch on one partition, which was [checked](Draft::check).
     pub(crate) fn new(incarnation: Arc<Incarnation>, draft: Draft, limits: BatchLimits) -> Self {
-        let prefix = key::encode_partition(incarnation.id, draft.partition_key());
         let partition_key_bytes = draft.partition_key().len();
-        let (operations, rows) = draft.finish(&prefix);
+        let (prefix, operations, rows) = draft.finish(incarnation.id);
         Self { incarnation, prefix, operations, rows, partition_key_bytes, limits }
     }
 
     /// Checks and applies the batch; gives its one version.
     pub(crate) fn run(mut self, pipeline: &Pipeline) -> Applied<Version> {
-        if self.operations.len() > 1 {
-            self.prefetch(&pipeline.tree().active_memtable());
-        }
+        self.prefetch(&pipeline.tree().active_memtable());
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
         if let Some(refused) = self.incarnation.refuse_if_dropped() {
             return refused;
@@ -134,11 +131,8 @@ impl BatchWrite {
     /// Has brought near what the memtable reads first for each key: so the batch waits for memory about
     /// once, not once for each operation.
     fn prefetch(&self, memtable: &Memtable) {
-        let mut key = self.prefix.clone();
         for operation in &self.operations {
-            key.truncate(self.prefix.len());
-            key.extend_from_slice(operation.row_key(self.rows.buffer()));
-            memtable.prefetch(key::hash(&key));
+            memtable.prefetch(&self.prefix, operation.row_key(self.rows.buffer()));
         }
     }
 

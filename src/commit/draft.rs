@@ -9,7 +9,7 @@ use super::batch::Precondition;
 use super::check_limit;
 use super::payload::{Payload, Prepared, Row};
 use crate::error::{Error, Limit, MergeRefusal, Result};
-use crate::key;
+use crate::key::{self, TableId};
 
 /// Makes the new value of an entity from the stored one, if there is one.
 pub(crate) type MergeFn = Box<dyn FnOnce(Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> + Send>;
@@ -135,19 +135,20 @@ impl Draft {
         Ok(())
     }
 
-    /// The operations, and their payload for the partition with that prefix: ready, if no merge is
+    /// The encoded partition of that table, the operations, and their payload: ready, if no merge is
     /// among them.
-    pub(super) fn finish(self, prefix: &[u8]) -> (Vec<Operation>, Rows) {
-        let Self { mut payload, operations, .. } = self;
+    pub(super) fn finish(self, table: TableId) -> (Vec<u8>, Vec<Operation>, Rows) {
+        let Self { partition_key, mut payload, operations } = self;
+        let prefix = key::into_partition(table, partition_key);
         if operations.iter().any(Operation::is_merge) {
-            return (operations, Rows::Merging(payload));
+            return (prefix, operations, Rows::Merging(payload));
         }
         if operations.is_empty() {
-            payload.rows(prefix, 0);
+            payload.rows(&prefix, 0);
         } else {
-            payload.rows_before(prefix, operations.len());
+            payload.rows_before(&prefix, operations.len());
         }
-        (operations, Rows::Ready(Prepared::new(payload)))
+        (prefix, operations, Rows::Ready(Prepared::new(payload)))
     }
 }
 
@@ -244,7 +245,6 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::TableId;
     use crate::reference::LARGE_VALUE_BYTES;
 
     fn merge_to(value: Vec<u8>) -> MergeFn {
@@ -255,8 +255,7 @@ mod tests {
     }
 
     fn prepared(draft: Draft) -> Prepared {
-        let prefix = key::encode_partition(TableId::FIRST, draft.partition_key());
-        let (mut operations, rows) = draft.finish(&prefix);
+        let (prefix, mut operations, rows) = draft.finish(TableId::FIRST);
         for (index, operation) in operations.iter_mut().enumerate() {
             operation.resolve_merge(index, Some(b"stored"), usize::MAX).unwrap();
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::gather::Gather;
 use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
-use super::sequence::Taken;
+use super::sequence::{Spare, Taken};
 use super::waiters::Waiters;
 use crate::env::JobClass;
 use crate::error::{Error, Result};
@@ -26,10 +26,10 @@ use crate::wal::{self, RecordRef, Writeback};
 const LOOKS: u32 = 96;
 
 /// The log, and what is decided by who has it.
-#[derive(Debug)]
 pub(super) struct Log {
     pub(super) writer: wal::Writer,
     pub(super) gather: Gather,
+    pub(super) spare: Spare<Record>,
 }
 
 /// What the pipeline counts.
@@ -121,7 +121,7 @@ impl Pipeline {
         if self.options.durability == Durability::Sync {
             log.gather.wait(|| self.sequencer.len(), || self.clock.monotonic());
         }
-        let Some(taken) = self.sequencer.take() else {
+        let Some(taken) = self.sequencer.take(&mut log.spare) else {
             return;
         };
         let unfinished = Unfinished(self);
@@ -135,6 +135,7 @@ impl Pipeline {
             Ok(()) => {
                 self.tree.publish(taken.last);
                 self.waiters.wake_through(taken.last);
+                log.spare.keep(taken);
                 self.freeze_if_full();
                 self.tree.on_published();
             }

@@ -28,7 +28,7 @@ use super::handle::{Applied, Commit};
 use super::latch::Latches;
 use super::payload::{self, Prepared, Shared};
 use super::relay::Relay;
-use super::sequence::Sequencer;
+use super::sequence::{Sequencer, Spare};
 use super::values::LargeValues;
 use super::waiters::{Role, WaiterKey, Waiters};
 use crate::env::{Clock, Jobs};
@@ -99,7 +99,11 @@ impl Pipeline {
             segments: log.segments(),
             memtable_bytes: options.sizing().memtable_bytes,
             options,
-            log: Mutex::new(Log { writer: log, gather: Gather::default() }),
+            log: Mutex::new(Log {
+                writer: log,
+                gather: Gather::default(),
+                spare: Spare::default(),
+            }),
             waiters: Waiters::default(),
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),

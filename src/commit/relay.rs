@@ -122,13 +122,13 @@ mod loom_tests {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    use super::super::sequence::Sequencer;
+    use super::super::sequence::{Sequencer, Spare};
     use super::*;
 
     /// A log that keeps nothing.
     struct Log {
         sequencer: Sequencer<Version>,
-        free: Mutex<()>,
+        free: Mutex<Spare<Version>>,
         visible: AtomicU64,
         looks: u32,
         waiters: Waiters,
@@ -142,10 +142,11 @@ mod loom_tests {
             version
         }
 
-        fn drive(&self) {
-            if let Some(taken) = self.sequencer.take() {
+        fn drive(&self, spare: &mut Spare<Version>) {
+            if let Some(taken) = self.sequencer.take(spare) {
                 self.visible.store(taken.last.ticks(), Ordering::Release);
                 self.waiters.wake_through(taken.last);
+                spare.keep(taken);
             }
         }
     }
@@ -160,8 +161,8 @@ mod loom_tests {
         }
 
         fn drive_if_free(&self) -> bool {
-            let Ok(_log) = self.free.try_lock() else { return false };
-            self.drive();
+            let Ok(mut log) = self.free.try_lock() else { return false };
+            self.drive(&mut log);
             true
         }
 
@@ -182,7 +183,7 @@ mod loom_tests {
         model.check(move || {
             let log = Arc::new(Log {
                 sequencer: Sequencer::new(Version::ZERO),
-                free: Mutex::new(()),
+                free: Mutex::new(Spare::default()),
                 visible: AtomicU64::new(0),
                 looks,
                 waiters: Waiters::default(),

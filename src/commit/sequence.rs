@@ -52,6 +52,33 @@ pub(crate) struct Taken<R> {
     group: Arc<Group>,
 }
 
+/// What is left of a group that was written, for the next but one. The driver of the log has it.
+pub(crate) struct Spare<R> {
+    records: Vec<R>,
+    group: Option<Arc<Group>>,
+}
+
+impl<R> Default for Spare<R> {
+    fn default() -> Self {
+        Self { records: Vec::new(), group: None }
+    }
+}
+
+/// More records than that are not kept room for.
+const SPARE_RECORDS: usize = 64;
+
+impl<R> Spare<R> {
+    /// Keeps what can be used again of a group that is published.
+    pub(crate) fn keep(&mut self, taken: Taken<R>) {
+        let Taken { mut records, mut group, .. } = taken;
+        records.clear();
+        records.shrink_to(SPARE_RECORDS);
+        self.records = records;
+        // Who takes part in it may not have let go of it yet, though it is in its memtable.
+        self.group = Arc::get_mut(&mut group).is_some().then_some(group);
+    }
+}
+
 impl<R> Sequencer<R> {
     /// Versions continue after `last`.
     pub(crate) fn new(last: Version) -> Self {
@@ -77,14 +104,16 @@ impl<R> Sequencer<R> {
         (Ticket { version, group, is_applied: false }, prepared)
     }
 
-    /// Takes everything queued as one group; `None` if nothing is.
-    pub(crate) fn take(&self) -> Option<Taken<R>> {
+    /// Takes everything queued as one group; `None` if nothing is. The next group is collected in what
+    /// `spare` has of the last one, so that a commit by itself allocates nothing here.
+    pub(crate) fn take(&self, spare: &mut Spare<R>) -> Option<Taken<R>> {
         let mut state = self.state.lock();
         if state.records.is_empty() {
             return None;
         }
-        let records = std::mem::take(&mut state.records);
-        let group = std::mem::replace(&mut state.group, Group::new());
+        let records = std::mem::replace(&mut state.records, std::mem::take(&mut spare.records));
+        let group =
+            std::mem::replace(&mut state.group, spare.group.take().unwrap_or_else(Group::new));
         Some(Taken { records, last: state.last, group })
     }
 
@@ -163,9 +192,9 @@ mod tests {
             ticket.applied();
         }
         assert_eq!(seen, [101, 200, 201, 202, 300]);
-        let taken = sequencer.take().unwrap();
+        let taken = sequencer.take(&mut Spare::default()).unwrap();
         assert_eq!(taken.records.iter().map(|v| v.ticks()).collect::<Vec<_>>(), seen);
-        assert!(sequencer.take().is_none());
+        assert!(sequencer.take(&mut Spare::default()).is_none());
     }
 
     #[test]
@@ -173,7 +202,7 @@ mod tests {
         let sequencer = Sequencer::new(Version::ZERO);
         let commit = || sequencer.next(Version::ZERO, |_| (), |v, ()| v).0;
         let (first, second) = (commit(), commit());
-        let broken = sequencer.take().unwrap();
+        let broken = sequencer.take(&mut Spare::default()).unwrap();
         let third = commit();
         first.applied();
         let panicked = std::thread::scope(|scope| {
@@ -186,7 +215,7 @@ mod tests {
         assert!(panicked.is_err());
         assert!(matches!(broken.wait_applied(), Err(Error::Poisoned(_))));
         third.applied();
-        sequencer.take().unwrap().wait_applied().unwrap();
+        sequencer.take(&mut Spare::default()).unwrap().wait_applied().unwrap();
     }
 }
 
@@ -197,8 +226,8 @@ mod loom_tests {
 
     use super::*;
 
-    /// A memtable of two slots: slot v - 1 holds 1 when version v is in it.
-    type Memtable = [AtomicU64; 2];
+    /// A memtable of three slots: slot v - 1 holds 1 when version v is in it.
+    type Memtable = [AtomicU64; 3];
 
     fn commit(sequencer: &Sequencer<Version>, memtable: &Memtable) {
         let (ticket, ()) = sequencer.next(Version::ZERO, |_| (), |v, ()| v);
@@ -211,8 +240,8 @@ mod loom_tests {
         assert!(memtable[..seen].iter().all(|slot| slot.load(Ordering::Relaxed) == 1));
     }
 
-    /// Two commits, a driver, and readers beside it: log order is version order, and what is
-    /// published is in the memtable.
+    /// Three commits of two threads, which are readers too, and a driver, which uses groups again: log
+    /// order is version order, and what is published is in the memtable.
     #[test]
     fn loom_publication_follows_the_memtable() {
         let mut model = loom::model::Builder::new();
@@ -220,33 +249,38 @@ mod loom_tests {
         model.preemption_bound = Some(3);
         model.check(|| {
             let sequencer = Arc::new(Sequencer::new(Version::ZERO));
-            let memtable: Arc<Memtable> = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let memtable: Arc<Memtable> = Arc::new([0, 0, 0].map(AtomicU64::new));
             let visible = Arc::new(AtomicU64::new(0));
-            let committers: Vec<_> = (0..2)
-                .map(|_| {
+            let committers: Vec<_> = [1, 2]
+                .into_iter()
+                .map(|commits| {
                     let (sequencer, memtable) = (Arc::clone(&sequencer), Arc::clone(&memtable));
                     let visible = Arc::clone(&visible);
                     thread::spawn(move || {
-                        commit(&sequencer, &memtable);
-                        check(&visible, &memtable);
+                        for _ in 0..commits {
+                            commit(&sequencer, &memtable);
+                            check(&visible, &memtable);
+                        }
                     })
                 })
                 .collect();
-            let mut last = 0;
-            // Once while commits are under way, once when all are queued.
+            let (mut last, mut spare) = (0, Spare::default());
+            // While commits are under way, and once when all are queued.
             let mut drive = || {
-                let Some(taken) = sequencer.take() else { return };
+                let Some(taken) = sequencer.take(&mut spare) else { return };
                 for version in &taken.records {
                     last += 1;
                     assert_eq!(version.ticks(), last);
                 }
                 taken.wait_applied().unwrap();
                 visible.store(taken.last.ticks(), Ordering::Release);
+                spare.keep(taken);
             };
+            drive();
             drive();
             committers.into_iter().for_each(|c| c.join().unwrap());
             drive();
-            assert_eq!(visible.load(Ordering::Acquire), 2);
+            assert_eq!(visible.load(Ordering::Acquire), 3);
         });
     }
 }

@@ -182,9 +182,9 @@ impl Memtable {
         Some(self.tree.get(key)?.newest_at(at)?.found())
     }
 
-    /// Has brought near what is read first to find or insert the key with that [`hash`](key::hash).
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.filter.prefetch(hash);
+    /// Has brought near what is read first to find or insert the key `prefix ++ suffix`.
+    pub(crate) fn prefetch(&self, prefix: &[u8], suffix: &[u8]) {
+        with_key(prefix, suffix, |key| self.filter.prefetch(key::hash(key)));
     }
 
     /// A cursor, not yet positioned. It sees every entry inserted before it was positioned, and

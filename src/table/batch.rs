@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::commit::{Draft, Precondition};
 use crate::error::{MergeRefusal, Result};
+use crate::key::SHORT_PREFIX_BYTES;
 
 /// Operations on entities of one partition that are done all or none (R-E07).
 ///
@@ -27,6 +28,13 @@ impl Batch {
     #[must_use]
     pub fn new(partition_key: impl Into<Vec<u8>>) -> Self {
         Self { draft: Draft::new(partition_key.into()), merged_bytes: 0 }
+    }
+
+    /// The same for a PartitionKey that is copied: with room for what is put around it.
+    pub(super) fn with_partition(partition_key: &[u8]) -> Self {
+        let mut copy = Vec::with_capacity(partition_key.len() + SHORT_PREFIX_BYTES);
+        copy.extend_from_slice(partition_key);
+        Self::new(copy)
     }
 
     /// Number of operations.
