@@ -11,6 +11,8 @@ pub use query::{Parameter, QueryString};
 pub use resource::{Resource, push_entity_address};
 pub(crate) use resource::{push_partition_address, push_row_address};
 
+use std::borrow::Cow;
+
 use crate::error::{ErrorCode, ServiceError};
 
 /// What an account's read-only copy adds to the account's name in addresses.
@@ -38,8 +40,9 @@ pub enum Style {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// The account's name, without what marks its secondary.
-    pub account: &'a str,
+    /// The account's name, without what marks its secondary; in lower case if a host names it, as
+    /// hosts have no case.
+    pub account: Cow<'a, str>,
     /// Whether it is the account's secondary that is meant, where statistics are.
     pub secondary: bool,
     /// Where the account's name was found.
@@ -63,29 +66,40 @@ impl<'a> Address<'a> {
         let host = host.filter(|host| !host.is_empty());
         let host = host.ok_or(ErrorCode::HostInformationNotPresent)?;
         let path = path.strip_prefix('/').unwrap_or(path);
-        let (name, style, rest) = match account_of_host(host) {
-            Some(name) if is_account(primary(name).0) => (name, Style::Host, path),
+        let (account, secondary, style, rest) = match account_of_host(host) {
+            Some((account, secondary)) if is_account(&account) => {
+                (account, secondary, Style::Host, path)
+            }
             _ => {
                 let (name, rest) = path.split_once('/').unwrap_or((path, ""));
-                (name, Style::Path, rest)
+                let (account, secondary) = primary(name);
+                (account.into(), secondary, Style::Path, rest)
             }
         };
-        let (account, secondary) = primary(name);
         if account.is_empty() {
             return Err(ErrorCode::InvalidUri.because("The address names no account."));
         }
         let rest =
-            if secondary && style == Style::Path { named_twice(account, rest) } else { rest };
+            if secondary && style == Style::Path { named_twice(&account, rest) } else { rest };
         let resource = Resource::parse(rest.trim_start_matches('/'))?;
         Ok(Self { account, secondary, style, resource })
     }
 }
 
-/// The first label of a host of the form `NAME.table.REST`.
-fn account_of_host(host: &str) -> Option<&str> {
+/// The account that a host of the form `NAME.table.REST` means, and whether it means the secondary.
+fn account_of_host(host: &str) -> Option<(Cow<'_, str>, bool)> {
     let (name, rest) = host.split_once('.')?;
     let second = rest.split('.').next()?;
-    second.eq_ignore_ascii_case("table").then_some(name)
+    if !second.eq_ignore_ascii_case("table") {
+        return None;
+    }
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        let lower = name.to_ascii_lowercase();
+        let (account, secondary) = primary(&lower);
+        return Some((account.to_owned().into(), secondary));
+    }
+    let (account, secondary) = primary(name);
+    Some((account.into(), secondary))
 }
 
 /// What follows the account. The Python SDK puts an emulator's secondary before the path that it
@@ -122,6 +136,10 @@ mod tests {
         let cloud = "acct.table.core.windows.net";
         assert_eq!(parse(cloud, "/Tables"), tables(false, Style::Host));
         assert_eq!(parse("acct-secondary.TABLE.local:80", "/Tables"), tables(true, Style::Host));
+        // Names of hosts have no case; paths do.
+        assert_eq!(parse("AcCt.Table.localhost", "/Tables"), tables(false, Style::Host));
+        assert_eq!(parse("ACCT-Secondary.table.local", "/Tables"), tables(true, Style::Host));
+        assert_eq!(parse(local, "/Acct/Tables").0, "Acct");
         // A host that only looks like it: a service called `store` in a namespace called `table`.
         assert_eq!(parse("store.table.svc", "/acct/Tables"), tables(false, Style::Path));
         // With the account in the host, a path that repeats it names a table of that name.

@@ -34,7 +34,7 @@ impl Call<'_> {
         let mut base = format!("{scheme}://{host}");
         if self.address.style == Style::Path {
             base.push('/');
-            base.push_str(self.address.account);
+            base.push_str(&self.address.account);
             if self.address.secondary {
                 base.push_str("-secondary");
             }

@@ -144,8 +144,8 @@ impl TableService {
     {
         let verb = Verb::of(&head.method, &head.headers)?;
         let address = self.address(head)?;
-        let account = self.accounts.get(address.account);
-        let account = account.ok_or_else(|| unknown_account(address.account))?;
+        let account = self.accounts.get(&address.account);
+        let account = account.ok_or_else(|| unknown_account(&address.account))?;
         if verb == Verb::Options {
             *action = Action::Preflight;
             return cors::preflight(&account.properties(), &head.headers);
@@ -268,7 +268,7 @@ impl TableService {
         let Ok(address) = self.address(head) else {
             return;
         };
-        if let Some(account) = self.accounts.get(address.account) {
+        if let Some(account) = self.accounts.get(&address.account) {
             cors::allow(&account.properties(), head, answer);
         }
     }

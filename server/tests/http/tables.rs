@@ -90,6 +90,26 @@ async fn r_s01_an_account_is_named_by_host_or_by_path() {
     let location = created.header("location");
     assert_eq!(location, Some(&*format!("http://{host}/Tables('people')")));
     assert_eq!(client.get("/Tables('people')").await.status, 200);
+    // Names of hosts have no case. What is signed has the account's own.
+    let host = "DevStoreAccount1.Table.example.com:80";
+    let found = client.send_to(host, "GET", "/Tables('people')", &[], b"").await;
+    assert_eq!(found.status, 200, "{found:?}");
+    let metadata = format!("http://{host}/$metadata#Tables/@Element");
+    assert_eq!(found.json()["odata.metadata"], metadata);
+    let host = "devstoreaccount1-SECONDARY.table.example.com";
+    let found = client.send_to(host, "GET", "/Tables('people')", &[], b"").await;
+    assert_eq!(found.status, 200, "{found:?}");
+    // Nor have those of a transaction's parts.
+    let point = "http://DEVSTOREACCOUNT1.table.example.com/people(PartitionKey='p',RowKey='r')";
+    let batch = format!(
+        "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\
+         Content-Type: application/http\r\n\r\nPUT {point} HTTP/1.1\r\n\
+         Content-Type: application/json\r\n\r\n{{}}\r\n--c--\r\n--b--\r\n"
+    );
+    let mixed = [("Content-Type", "multipart/mixed; boundary=b")];
+    let host = "DevStoreAccount1.table.example.com";
+    let done = client.send_to(host, "POST", "/$batch", &mixed, batch.as_bytes()).await;
+    assert!(done.status == 202 && done.text().contains("HTTP/1.1 204"), "{done:?}");
 }
 
 #[tokio::test]
