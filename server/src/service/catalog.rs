@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tablestone::{
-    Continuation, Database, Entity, EntityQuery, EntityTable, Error, Precondition, TableLoader,
+    Continuation, Database, Entity, EntityQuery, EntityTable, Error, Filter, Precondition,
+    TableLoader, Value,
 };
 use uuid::Uuid;
 
@@ -67,6 +68,18 @@ pub enum OpenError {
         /// One of them.
         table: String,
     },
+}
+
+/// A condition on tables' names as one on rows of the catalog: names are compared, as they are listed,
+/// in lower case. It asks for nothing else.
+pub(super) fn of_rows(filter: Filter) -> Filter {
+    filter.map_comparisons(|_, constant| {
+        let constant = match constant {
+            Value::String(name) => format!("{TABLE_ROW}{}", name.to_ascii_lowercase()).into(),
+            other => other,
+        };
+        ("RowKey".into(), constant)
+    })
 }
 
 /// The name that a query over tables goes on at.

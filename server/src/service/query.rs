@@ -133,7 +133,7 @@ impl TableService {
                     "Tables have no property but TableName, found {other}."
                 )));
             }
-            query = query.filter(filter);
+            query = query.filter(catalog::of_rows(filter));
         }
         if let Some(top) = top {
             query = query.limit(top);

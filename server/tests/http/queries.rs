@@ -243,8 +243,25 @@ async fn r_s06_tables_are_listed() {
     assert_eq!(list("$top=0").await, "");
     let filter = |text: &str| format!("$filter={}", encode(text));
     assert_eq!(list(&filter("TableName eq 'Bravo'")).await, "Bravo");
-    assert_eq!(list(&filter("TableName ge 'a' and TableName lt 'd'")).await, "charlie");
-    assert_eq!(list(&filter("TableName eq 'bravo'")).await, "");
+    // Names are compared without case, as they are ordered, taken and used (protocol 4).
+    for bravo in ["bravo", "BRAVO"] {
+        assert_eq!(list(&filter(&format!("TableName eq '{bravo}'"))).await, "Bravo");
+        let others = format!("'{bravo}' ne TableName");
+        assert_eq!(list(&filter(&others)).await, "Alpha charlie delta");
+        assert_eq!(list(&filter(&format!("TableName gt '{bravo}'"))).await, "charlie delta");
+        assert_eq!(list(&filter(&format!("not (TableName gt '{bravo}')"))).await, "Alpha Bravo");
+    }
+    assert_eq!(list(&filter("TableName ge 'a' and TableName lt 'd'")).await, "Alpha Bravo charlie");
+    let prefix = filter("TableName ge 'B' and TableName lt 'D'");
+    assert_eq!(list(&prefix).await, "Bravo charlie");
+    // A page ends, and goes on, at a table that passes; the last has no continuation.
+    assert_eq!(list(&format!("$top=1&{prefix}")).await, "Bravo | charlie");
+    assert_eq!(list(&format!("$top=2&{prefix}")).await, "Bravo charlie");
+    let scattered = filter("TableName eq 'ALPHA' or TableName ge 'C' and TableName ne 'CHARLIE'");
+    assert_eq!(list(&format!("$top=1&{scattered}")).await, "Alpha | delta");
+    // What is no text is of another type than a name.
+    assert_eq!(list(&filter("TableName eq 5 or TableName")).await, "");
+    assert_eq!(list(&filter("TableName ne 5")).await, "Alpha Bravo charlie delta");
     let page = client.get("/Tables").await.json();
     assert_eq!(page["odata.metadata"], "http://localhost/devstoreaccount1/$metadata#Tables");
     let old = [("Accept", "application/atom+xml"), ("x-ms-version", "2011-08-18")];

@@ -18,6 +18,7 @@ pub(crate) mod fuzz;
 mod intervals;
 mod join;
 mod lex;
+mod map;
 #[cfg(any(test, fuzzing))]
 mod naive;
 mod normal;
