@@ -46,6 +46,38 @@ fn an_import_stops_at_the_first_fault_and_says_how_far_it_came() {
     });
 }
 
+/// A table of which nothing was written is not made; one that was there before stays.
+#[test]
+fn a_fault_of_the_first_entity_makes_no_table() {
+    let good = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n";
+    let faults = [
+        ("bad.jsonl", "[\n".to_owned() + good),
+        ("bad.csv", "PartitionKey,RowKey,A\np,1\np,2,3\n".to_owned()),
+        ("key.csv", "PartitionKey,RowKey\np,a/b\n".to_owned()),
+    ];
+    on_each_place(|shell, run| {
+        for (file, text) in &faults {
+            shell.write(file, text);
+            for mode in ["insert", "replace", "merge"] {
+                let failure = run("import --table fresh", &[file, "--mode", mode]).failure(1);
+                assert!(failure.starts_with(&format!("error: {file}, line ")), "{failure}");
+                assert!(failure.ends_with("\n0 entities were written\n"), "{failure}");
+            }
+        }
+        shell.write("good.jsonl", good);
+        run("import good.jsonl --table there", &[]).out();
+        run("import bad.jsonl --table there", &[]).failure(1);
+        run("import bad.jsonl --table fresh", &[]).failure(1);
+        assert_eq!(run("export --table there", &[]).out(), good);
+        // A file without entities has no fault.
+        shell.write("empty.jsonl", "");
+        run("import empty.jsonl --table empty", &[]).out();
+        let names = run("tables --json", &[]).out();
+        let names: Vec<_> = names.lines().filter_map(|line| line.split('"').nth(3)).collect();
+        assert_eq!(names, ["empty", "there"]);
+    });
+}
+
 #[test]
 fn faults_of_files_are_found_before_anything_is_made() {
     let shell = Shell::new();
@@ -61,6 +93,8 @@ fn faults_of_files_are_found_before_anything_is_made() {
     assert_eq!(column, expected);
     let types = import("x.jsonl", &["--types", "a=Int64"]);
     assert_eq!(types, "error: --types is for CSV: JSON has types\n");
+    shell.write("bad.jsonl", "[");
+    assert!(import("bad.jsonl", &[]).ends_with("\n0 entities were written\n"));
     assert!(!shell.path("tablestone-data").exists());
     let cut = import("cut.csv", &[]);
     let expected = "error: cut.csv, line 3: expected 3 cells as in the header, found 2\n1 entity was written\n";

@@ -147,7 +147,6 @@ fn the_same_keys_again_are_as_the_mode_has_it() {
 #[test]
 fn a_fault_leaves_all_before_it_loaded_or_not() {
     for (before, expected) in [
-        (String::new(), String::new()),
         (rows("p", 0..200), rows("p", 0..200)),
         (rows("p", 50..200) + &rows("p", 0..50), rows("p", 0..200)),
     ] {

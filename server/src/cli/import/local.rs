@@ -10,7 +10,8 @@ use super::{CliError, Count, Group, Line, Lines, Mode, Sink, Stopped, feed};
 use crate::cli::store::{Local, wait};
 use crate::service::NewTable;
 
-/// Loads the entities that come in order; gives their number, and the first that does not.
+/// Loads the entities that come in order; gives their number, and the first that does not. If this
+/// breaks off before the end, there is no table.
 pub(super) fn load(
     local: &Local,
     mut table: NewTable,
@@ -19,7 +20,7 @@ pub(super) fn load(
     let (mut entities, mut next, mut fault) = (0, None, None);
     for line in lines {
         match line {
-            Ok(line) if table.put(&line.entity).map_err(nothing_loaded)? => entities += 1,
+            Ok(line) if table.put(&line.entity).map_err(Stopped::at_once)? => entities += 1,
             Ok(line) => next = Some(line),
             Err(error) => fault = Some(error),
         }
@@ -27,17 +28,12 @@ pub(super) fn load(
             break;
         }
     }
-    wait(table.finish()).map_err(nothing_loaded)?.map_err(|error| broken(error, entities))?;
+    wait(table.finish()).map_err(Stopped::at_once)?.map_err(|error| broken(error, entities))?;
     sync(local, entities)?;
     match fault {
         Some(reason) => Err(Stopped { reason, count: Count { written: entities, unknown: 0 } }),
         None => Ok((entities, next)),
     }
-}
-
-/// The load broke off before its end, so there is no table.
-fn nothing_loaded(error: impl Into<CliError>) -> Stopped {
-    Stopped { reason: error.into(), count: Count::default() }
 }
 
 /// Writes all entities into a table that is there.

@@ -122,11 +122,15 @@ impl Import {
         let mapping =
             Mapping { partition_key: self.partition_key, row_key: self.row_key, types: self.types };
         let mut input = Input::open(&self.file, self.format, mapping)?;
+        let source = input.name().to_owned();
+        // Nothing is made for what cannot even begin.
+        let first = input.next().transpose().map_err(|reason| Stopped::at_once(reason).told())?;
         let connections = usize::from(self.connections);
         let store = self.place.open(Purpose::Write(self.compression), connections)?;
         let target = Target::open(&store, &self.table)?;
         let began = Instant::now();
-        let outcome = write(target, &self.table, self.mode, connections, &mut input);
+        let lines = first.map(Ok).into_iter().chain(&mut input);
+        let outcome = write(target, &self.table, self.mode, connections, source, lines);
         drop(input);
         let entities = outcome.map_err(Stopped::told)?;
         let seconds = began.elapsed().as_secs_f64();
@@ -153,6 +157,11 @@ impl From<IfThere> for Mode {
 }
 
 impl Stopped {
+    /// Before anything was written.
+    fn at_once(reason: impl Into<CliError>) -> Self {
+        Self { reason: reason.into(), count: Count::default() }
+    }
+
     /// The same, when so many entities had been written before.
     fn after(mut self, entities: u64) -> Self {
         self.count.written += entities;
@@ -195,21 +204,22 @@ fn write(
     table: &str,
     mode: IfThere,
     connections: usize,
-    input: &mut Input,
+    source: String,
+    mut lines: impl Lines,
 ) -> Result<u64, Stopped> {
-    let (source, mode) = (input.name().to_owned(), Mode::from(mode));
+    let mode = Mode::from(mode);
     match target {
-        Target::Local(local, None) => local::write(local, table, mode, source, input),
+        Target::Local(local, None) => local::write(local, table, mode, source, lines),
         Target::Local(local, Some(new_table)) => {
-            let (loaded, next) = local::load(local, *new_table, input)?;
+            let (loaded, next) = local::load(local, *new_table, &mut lines)?;
             let Some(next) = next else { return Ok(loaded) };
-            let rest = std::iter::once(Ok(next)).chain(input);
+            let rest = std::iter::once(Ok(next)).chain(lines);
             let written = local::write(local, table, mode, source, rest);
             written.map(|written| loaded + written).map_err(|stopped| stopped.after(loaded))
         }
         Target::Remote(client) => std::thread::scope(|scope| {
             let work = remote::Work { client, table, mode, source: &source };
-            feed(input, remote::Pool::start(scope, connections, work))
+            feed(lines, remote::Pool::start(scope, connections, work))
         }),
     }
 }
