@@ -40,7 +40,7 @@ fn an_import_stops_at_the_first_fault_and_says_how_far_it_came() {
                 failure.starts_with("error: bad.jsonl, ") && failure.contains(expected),
                 "{failure}"
             );
-            assert!(failure.ends_with("\n2 entities were written\n"), "{failure}");
+            assert!(failure.ends_with("\n2 rows were written\n"), "{failure}");
             assert_eq!(run("export --table bad", &[]).out(), good(1) + &good(2));
         }
     });
@@ -61,7 +61,7 @@ fn a_fault_of_the_first_entity_makes_no_table() {
             for mode in ["insert", "replace", "merge"] {
                 let failure = run("import --table fresh", &[file, "--mode", mode]).failure(1);
                 assert!(failure.starts_with(&format!("error: {file}, line ")), "{failure}");
-                assert!(failure.ends_with("\n0 entities were written\n"), "{failure}");
+                assert!(failure.ends_with("\n0 rows were written\n"), "{failure}");
             }
         }
         shell.write("good.jsonl", good);
@@ -94,10 +94,11 @@ fn faults_of_files_are_found_before_anything_is_made() {
     let types = import("x.jsonl", &["--types", "a=Int64"]);
     assert_eq!(types, "error: --types is for CSV: JSON has types\n");
     shell.write("bad.jsonl", "[");
-    assert!(import("bad.jsonl", &[]).ends_with("\n0 entities were written\n"));
+    assert!(import("bad.jsonl", &[]).ends_with("\n0 rows were written\n"));
     assert!(!shell.path("tablestone-data").exists());
     let cut = import("cut.csv", &[]);
-    let expected = "error: cut.csv, line 3: expected 3 cells as in the header, found 2\n1 entity was written\n";
+    let expected =
+        "error: cut.csv, line 3: expected 3 cells as in the header, found 2\n1 row was written\n";
     assert_eq!(cut, expected);
 }
 
@@ -260,5 +261,5 @@ fn what_a_broken_connection_leaves_open_is_said() {
     let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &hangs_up()]);
     let failure = failure.failure(1);
     assert!(failure.starts_with("error: no server answers at http://127.0.0.1:"), "{failure}");
-    assert!(failure.ends_with("\n0 entities were written, and maybe 3 more\n"), "{failure}");
+    assert!(failure.ends_with("\n0 rows were written, and maybe 3 more\n"), "{failure}");
 }

@@ -20,7 +20,7 @@ fn modes_say_what_becomes_of_what_is_there() {
             refused.starts_with("error: changed.json, line 1, entity (\"p\", \"2\"): "),
             "{refused}"
         );
-        assert!(refused.ends_with("\n0 entities were written\n"), "{refused}");
+        assert!(refused.ends_with("\n0 rows were written\n"), "{refused}");
         run("import changed.json --table modes --mode merge", &[]).out();
         assert_eq!(query(), "{\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"A\":2,\"B\":1}\n");
         run("import changed.json --table modes", &[]).out();
@@ -53,13 +53,14 @@ fn json_members_can_be_keys() {
     let input = "{\"id\":17,\"zone\":\"x\",\"A\":true}\n\n{\"zone\":\"\",\"id\":\"18\",\"RowKey\":\"no\"}\n";
     let import = ["import", "-", "--table", "mapped", "--partition-key", "zone", "--row-key", "id"];
     let imported = finish(shell.command(&import), input).out();
-    assert!(imported.starts_with("2 entities"), "{imported}");
+    assert!(imported.starts_with("2 rows"), "{imported}");
     let expected = "{\"PartitionKey\":\"\",\"RowKey\":\"18\"}\n\
                     {\"PartitionKey\":\"x\",\"RowKey\":\"17\",\"A\":true}\n";
     assert_eq!(shell.out(&["export", "--table", "mapped"]), expected);
 }
 
-/// Of the same keys the last of the file stays, though groups are written at the same time.
+/// Of the same keys the last of the file stays, though groups are written at the same time. Rows are
+/// counted, and said to be.
 #[test]
 fn of_the_same_keys_the_last_wins() {
     let mut input = String::new();
@@ -72,7 +73,7 @@ fn of_the_same_keys_the_last_wins() {
         shell.write("same.jsonl", &input);
         for mode in ["replace", "merge"] {
             let imported = run("import same.jsonl --table same --mode", &[mode]).out();
-            assert!(imported.starts_with("1000 entities"), "{imported}");
+            assert!(imported.starts_with("1000 rows"), "{imported}");
             let last = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":499}\n";
             assert_eq!(run("query same --json --filter", &["PartitionKey eq 'p'"]).out(), last);
         }

@@ -37,7 +37,7 @@ fn a_new_table_in_key_order_goes_straight_into_table_files() {
         let input = rows("p", 0..900) + &rows("q", 0..900);
         shell.write("in.jsonl", &input);
         let imported = import(&shell, mode).out();
-        assert!(imported.starts_with("1800 entities into loaded of "), "{imported}");
+        assert!(imported.starts_with("1800 rows into loaded of "), "{imported}");
         assert_eq!(loaded(&shell), 1800, "{mode}");
         assert!(shell.out(&["export", "--table", "loaded"]) == input);
         assert!(shell.out(&["tables"]).contains("loaded"));
@@ -47,9 +47,9 @@ fn a_new_table_in_key_order_goes_straight_into_table_files() {
             "insert" => {
                 let refused = again.failure(1);
                 assert!(refused.contains("there is an entity of these keys"), "{refused}");
-                assert!(refused.ends_with("\n0 entities were written\n"), "{refused}");
+                assert!(refused.ends_with("\n0 rows were written\n"), "{refused}");
             }
-            _ => assert!(again.out().starts_with("1800 entities")),
+            _ => assert!(again.out().starts_with("1800 rows")),
         }
         assert!(shell.out(&["export", "--table", "loaded"]) == input);
     }
@@ -92,7 +92,7 @@ fn small_merges_go_into_large_entities() {
     shell.write("in.jsonl", &of(&large));
     import(&shell, "insert").out();
     shell.write("in.jsonl", &of(",\"K\":2"));
-    assert!(import(&shell, "merge").out().starts_with("20 entities"));
+    assert!(import(&shell, "merge").out().starts_with("20 rows"));
     assert!(shell.out(&["export", "--table", "loaded"]) == of(&format!("{large},\"K\":2")));
 }
 
@@ -102,7 +102,7 @@ fn what_comes_out_of_order_is_written_after_what_was_loaded() {
         let shell = Shell::new();
         shell.write("in.jsonl", &(rows("p", 100..400) + &rows("p", 0..50) + &rows("q", 0..50)));
         let imported = import(&shell, mode).out();
-        assert!(imported.starts_with("400 entities into loaded of "), "{imported}");
+        assert!(imported.starts_with("400 rows into loaded of "), "{imported}");
         assert_eq!(loaded(&shell), 300, "{mode}");
         let expected = rows("p", 0..50) + &rows("p", 100..400) + &rows("q", 0..50);
         assert!(shell.out(&["export", "--table", "loaded"]) == expected);
@@ -129,12 +129,12 @@ fn the_same_keys_again_are_as_the_mode_has_it() {
                         written + 1
                     );
                     assert!(refused.starts_with(&place), "{refused}");
-                    let ends = format!("\n{written} entities were written\n");
+                    let ends = format!("\n{written} rows were written\n");
                     assert!(refused.ends_with(&ends), "{refused}");
                     assert_eq!(found, line("p", "0299", 299));
                 }
                 _ => {
-                    let counted = format!("{} entities", written + 1);
+                    let counted = format!("{} rows", written + 1);
                     assert!(imported.out().starts_with(&counted));
                     let merged = more.replace("\"B\"", "\"A\":299,\"B\"");
                     assert_eq!(found, if mode == "merge" { merged } else { more.to_owned() });
@@ -157,7 +157,7 @@ fn a_fault_leaves_all_before_it_loaded_or_not() {
             let failure = import(&shell, mode).failure(1);
             let place = format!("error: in.jsonl, line {}, column 1: ", count + 1);
             assert!(failure.starts_with(&place), "{failure}");
-            assert!(failure.ends_with(&format!("\n{count} entities were written\n")), "{failure}");
+            assert!(failure.ends_with(&format!("\n{count} rows were written\n")), "{failure}");
             assert_eq!(shell.out(&["export", "--table", "loaded"]), expected);
         }
     }

@@ -32,7 +32,7 @@ fn all_types_come_back_from_json_and_csv() {
     on_each_place(|shell, run| {
         shell.write("all.jsonl", ALL);
         let imported = run("import all.jsonl --table first", &[]).out();
-        assert!(imported.starts_with("6 entities into first of "), "{imported}");
+        assert!(imported.starts_with("6 rows into first of "), "{imported}");
         assert_eq!(run("export --table first", &[]).out(), ALL);
 
         run("export --table first -o all.csv", &[]).out();
@@ -58,15 +58,12 @@ fn real_data_moves_between_directory_and_server() {
     let shell = Shell::new();
     let cities = example("cities-sample.jsonl.zst");
     let imported = shell.out(&["import", &cities, "--table", "cities"]);
-    assert!(
-        imported.starts_with("13477 entities into cities of tablestone-data in "),
-        "{imported}"
-    );
+    assert!(imported.starts_with("13477 rows into cities of tablestone-data in "), "{imported}");
     shell.out(&["export", "--table", "cities", "-o", "cities.csv"]);
 
     let server = Server::start(&shell, "served");
     let imported = shell.out(&["import", "cities.csv", "--table", "Cities", "--url", &server.url]);
-    assert!(imported.starts_with("13477 entities into Cities of http://127.0.0.1:"), "{imported}");
+    assert!(imported.starts_with("13477 rows into Cities of http://127.0.0.1:"), "{imported}");
     let back = ["export", "--table", "cities", "--url", &server.url, "-o", "back.jsonl"];
     shell.out(&back);
     let exported = shell.out(&["export", "--table", "cities"]);

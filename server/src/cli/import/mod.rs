@@ -36,7 +36,10 @@ JSON: an object a line, with PartitionKey, RowKey and properties as the protocol
 
 CSV: a header and a record a line. A cell has the type that its column NAME@type or --types says, else
 that of what it looks like: true, 12, 12.5, 2001-01-01T00:01Z, a GUID; numbers with leading zeros and
-all else are text. An empty cell is no property.";
+all else are text. An empty cell is no property.
+
+What is counted are rows that were written. Of rows with the same keys each counts, though they make one
+entity, which with --mode replace is as the last of them.";
 
 /// Writes entities of a file into a table, which is created if it is not there
 #[derive(Args, Debug)]
@@ -96,7 +99,7 @@ struct Stopped {
     count: Count,
 }
 
-/// How many entities were written.
+/// How many rows were written. Several may be of one entity: each counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     /// So many in any case.
@@ -113,7 +116,7 @@ trait Sink {
     /// Waits until all groups are written.
     fn settle(&mut self) -> Result<(), CliError>;
 
-    /// How many entities were written, once nothing is under way.
+    /// How many rows were written, once nothing is under way.
     fn count(&self) -> Count;
 }
 
@@ -132,16 +135,13 @@ impl Import {
         let lines = first.map(Ok).into_iter().chain(&mut input);
         let outcome = write(target, &self.table, self.mode, connections, source, lines);
         drop(input);
-        let entities = outcome.map_err(Stopped::told)?;
+        let rows = outcome.map_err(Stopped::told)?;
         let seconds = began.elapsed().as_secs_f64();
-        let rate = entities as f64 / seconds.max(1e-9);
+        let rate = rows as f64 / seconds.max(1e-9);
         let mut output = Output::stdout();
         let table = &self.table;
-        let noun = if entities == 1 { "entity" } else { "entities" };
-        writeln!(
-            output,
-            "{entities} {noun} into {table} of {store} in {seconds:.2} s: {rate:.0}/s"
-        )?;
+        let noun = if rows == 1 { "row" } else { "rows" };
+        writeln!(output, "{rows} {noun} into {table} of {store} in {seconds:.2} s: {rate:.0}/s")?;
         output.finish()
     }
 }
@@ -162,19 +162,18 @@ impl Stopped {
         Self { reason: reason.into(), count: Count::default() }
     }
 
-    /// The same, when so many entities had been written before.
-    fn after(mut self, entities: u64) -> Self {
-        self.count.written += entities;
+    /// The same, when so many rows had been written before.
+    fn after(mut self, rows: u64) -> Self {
+        self.count.written += rows;
         self
     }
 
     fn told(self) -> CliError {
         let Self { reason, count: Count { written, unknown } } = self;
         let reason = with_causes(&*reason);
-        let entities =
-            if written == 1 { "1 entity was".into() } else { format!("{written} entities were") };
+        let rows = if written == 1 { "1 row was".into() } else { format!("{written} rows were") };
         let more = if unknown == 0 { String::new() } else { format!(", and maybe {unknown} more") };
-        format!("{reason}\n{entities} written{more}").into()
+        format!("{reason}\n{rows} written{more}").into()
     }
 }
 
@@ -198,7 +197,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Writes an input into a table; gives the number of entities.
+/// Writes an input into a table; gives the number of rows.
 fn write(
     target: Target<'_>,
     table: &str,

@@ -114,7 +114,7 @@ impl Input {
         self.read += 1;
         if self.read.is_multiple_of(REFRESH) {
             let rate = self.read as f64 / self.began.elapsed().as_secs_f64();
-            self.progress.set_message(format!("{} entities, {rate:.0}/s", self.read));
+            self.progress.set_message(format!("{} rows, {rate:.0}/s", self.read));
         }
     }
 }
