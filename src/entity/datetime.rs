@@ -17,6 +17,8 @@ const TICKS_PER_DAY: u64 = 24 * 60 * TICKS_PER_MINUTE;
 /// Digits of a second's fraction that a tick resolves.
 const FRACTION_DIGITS: u32 = 7;
 const FIRST_YEAR: u64 = 1601;
+/// What errors call the range of R-D01.
+const RANGE: &str = "an instant from 1601-01-01 to 9999-12-31 in UTC";
 /// Days from 0000-03-01, where the cycle of leap years is counted from, to 1601-01-01.
 const DAYS_TO_FIRST_YEAR: u64 = 584_694;
 const DAYS_PER_ERA: u64 = 146_097;
@@ -149,6 +151,9 @@ impl FromStr for DateTime {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut reader = Reader::new("DateTime", text);
         let year = reader.number(4, 0..=9999, "a year of four digits")?;
+        if reader.at_digit() && is_longer_year(reader.rest()) {
+            return Err(reader.out_of_range(RANGE));
+        }
         reader.literal('-')?;
         let month = reader.number(2, 1..=12, "a month from 01 to 12")?;
         reader.literal('-')?;
@@ -162,8 +167,14 @@ impl FromStr for DateTime {
         days_from_civil(year, month, day)
             .and_then(|days| offset.to_utc(days * TICKS_PER_DAY + in_day))
             .and_then(Self::from_ticks)
-            .ok_or_else(|| reader.out_of_range("an instant from 1601 to 9999 in UTC"))
+            .ok_or_else(|| reader.out_of_range(RANGE))
     }
+}
+
+/// Whether a year goes on with one or two digits: up to six are what programs with later dates write.
+fn is_longer_year(rest: &str) -> bool {
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    after.starts_with('-') && rest.len() - after.len() <= 2
 }
 
 fn time_of_day(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
@@ -304,7 +315,9 @@ mod tests {
         for text in ["1600-12-31T23:59:59.9999999Z", "1601-01-01T00:00:00+00:01", "0000-01-01"] {
             assert!(parse(text).unwrap_err().is_out_of_range(), "{text}");
         }
-        assert!(parse("9999-12-31T23:59:00-00:01").unwrap_err().is_out_of_range());
+        for text in ["9999-12-31T23:59:00-00:01", "10000-01-01T00:00:00Z", "123456-01-01"] {
+            assert!(parse(text).unwrap_err().is_out_of_range(), "{text}");
+        }
     }
 
     #[test]
@@ -331,6 +344,8 @@ mod tests {
         for (text, column) in [
             ("", 1),
             ("200-01-01", 4),
+            ("20000101", 5),
+            ("9999999-01-01", 5),
             ("2000/01/01", 5),
             ("2000-13-01", 6),
             ("2000-00-01", 6),

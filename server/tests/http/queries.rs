@@ -180,6 +180,17 @@ async fn r_s06_what_is_no_query_is_refused() {
     let message = &syntax.json()["odata.error"]["message"]["value"];
     let expected = "Syntax error at position 7 in 'aaa bbb ccc'.\n";
     assert!(message.as_str().unwrap().starts_with(expected), "{message}");
+    // R-D06: a constant out of its range is named, with the range.
+    for (constant, range) in [
+        ("datetime'1600-12-31T23:59:59Z'", "an instant from 1601-01-01 to 9999-12-31 in UTC"),
+        ("datetime'10000-01-01T00:00:00Z'", "an instant from 1601-01-01 to 9999-12-31 in UTC"),
+        ("9223372036854775808", "an integer from -9223372036854775808 to 9223372036854775807"),
+    ] {
+        let refused = get(&filter(&format!("A lt {constant}"))).await;
+        assert_eq!(refused.failure(), (400, "InvalidInput"), "{constant}");
+        let message = refused.json()["odata.error"]["message"]["value"].to_string();
+        assert!(message.contains(constant) && message.contains(range), "{message}");
+    }
     assert_eq!(get(&filter("A eq null")).await.failure(), (400, "InvalidInput"));
     assert_eq!(get(&filter("A eq B")).await.failure(), (501, "NotImplemented"));
     assert_eq!(get(&filter("1 eq 1")).await.failure(), (501, "NotImplemented"));

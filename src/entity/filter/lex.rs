@@ -265,7 +265,9 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// An Int32 if it fits, else an Int64.
+    /// An Int32 if it fits, else an Int64. No Double if it does not fit that either: of an Int64
+    /// property a Double constant says nothing about its size, so `A gt` a far too small integer
+    /// would be false.
     fn integer(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
         match digits.parse() {
             Ok(number) => Ok(Value::Int32(number)),
@@ -274,14 +276,19 @@ impl<'a> Lexer<'a> {
     }
 
     fn long(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
-        let number = digits.parse().map_err(|_| self.out_of_range(start, "an integer of 64 bits"));
+        let expected = "an integer from -9223372036854775808 to 9223372036854775807, or a Double with \
+                        a point, an exponent or `D`";
+        let number = digits.parse().map_err(|_| self.out_of_range(start, expected));
         number.map(Value::Int64)
     }
 
     fn double(&self, start: usize, digits: &str) -> Result<Value, FilterError> {
         match digits.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Double(number)),
-            _ => Err(self.out_of_range(start, "a number that a Double can hold")),
+            _ => Err(self.out_of_range(
+                start,
+                "a Double from -1.7976931348623157e308 to 1.7976931348623157e308",
+            )),
         }
     }
 }

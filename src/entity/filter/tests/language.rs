@@ -217,6 +217,7 @@ fn r_d06_what_has_no_meaning_is_refused_as_such() {
         ("A eq 1e309", LiteralOutOfRange, 6, 5),
         ("A eq -1e309D", LiteralOutOfRange, 6, 7),
         ("A eq datetime'1600-12-31T23:59:59Z'", LiteralOutOfRange, 6, 30),
+        ("A eq datetime'10000-01-01'", LiteralOutOfRange, 6, 21),
     ] {
         let error = refused(text);
         assert_eq!(
@@ -224,6 +225,29 @@ fn r_d06_what_has_no_meaning_is_refused_as_such() {
             (kind, column, length),
             "{text}: {error}"
         );
+    }
+}
+
+/// R-D06: who writes a constant that is out of range is told the range.
+#[test]
+fn r_d06_a_constant_out_of_range_is_told_its_range() {
+    let integer = "an integer from -9223372036854775808 to 9223372036854775807, or a Double with a \
+                   point, an exponent or `D`";
+    let instant = "an instant from 1601-01-01 to 9999-12-31 in UTC";
+    let double = "a Double from -1.7976931348623157e308 to 1.7976931348623157e308";
+    for (constant, expected) in [
+        ("9223372036854775808", integer),
+        ("-9223372036854775809L", integer),
+        ("datetime'0001-01-01T00:00:00Z'", instant),
+        ("datetime'10000-01-01T00:00:00Z'", instant),
+        ("1e309", double),
+    ] {
+        let error = refused(&format!("A eq {constant}")).to_string();
+        assert_eq!(error, format!("column 6: expected {expected}, found `{constant}`"));
+    }
+    // What it says to write instead can be written.
+    for constant in ["9223372036854775808D", "9223372036854775808.0", "-9.3e18"] {
+        parse(&format!("A eq {constant}"));
     }
 }
 
