@@ -171,8 +171,10 @@ setters! {
     read_mode: ReadMode;
     /// What opening does about damage. Default [`Recovery::Strict`].
     recovery: Recovery;
-    /// Threads that compact. Default 2; at least 1. As many more help with loads, where there are
-    /// processors for them.
+    /// Threads that compact. Default 2. As many more help with loads, where there are processors for
+    /// them. With 0, for who opens a database to read it, nothing is compacted but by
+    /// [`Database::compact`](crate::Database::compact); what is written piles up until writes are
+    /// [`Error::Busy`].
     background_threads: usize;
     /// How long a write waits under overload before [`Error::Busy`]. Default 10 s (R-E24).
     busy_timeout: Duration;
@@ -217,7 +219,6 @@ impl Options {
                 self.durability != Durability::Interval(Duration::ZERO),
                 "a sync interval must be positive",
             ),
-            (self.background_threads >= 1, "background_threads must be at least 1"),
             (self.page_entities >= 1, "page_entities must be at least 1"),
             (self.page_bytes >= 1, "page_bytes must be at least 1"),
             (self.batch_operations >= 1, "batch_operations must be at least 1"),

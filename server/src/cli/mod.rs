@@ -11,8 +11,9 @@
 //!
 //! All but `serve` and `stat` work on a data directory that no server has open (`--data`), or on a
 //! server (`--url`, `--connection-string`); see [`serve`'s defaults](crate::config) for where both
-//! are if nothing is said. What a command was asked for goes to stdout, all else to stderr. The exit
-//! code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
+//! are if nothing is said. What only reads a directory compacts nothing in it. What a command was
+//! asked for goes to stdout, all else to stderr. The exit code is 0, 1 if the command failed, or 2 if
+//! it was not given as `--help` has it.
 //!
 //! # What `import` reads
 //!

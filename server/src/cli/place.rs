@@ -40,7 +40,7 @@ pub(super) struct Place {
 /// What a data directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It has to be there.
+    /// It has to be there; nothing in it is compacted.
     Read,
     /// It is made if it is not there; files are compressed so.
     Write(Compression),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use tablestone::{Compression, Database, Durability, Entity, EntityTable, Error, Options, Version};
+use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Version};
 
 use super::CliError;
 use super::ask::Ask;
@@ -108,12 +108,13 @@ impl Local {
             )
             .into());
         }
-        let compression = match purpose {
-            Purpose::Read => Compression::Automatic,
-            Purpose::Write(compression) => compression,
-        };
         // What is imported is synced once, at the end.
-        let options = Options::default().durability(Durability::Os).compression(compression);
+        let options = Options::default().durability(Durability::Os);
+        let options = match purpose {
+            // Nothing is rewritten: how files are to be compressed is not said to who reads.
+            Purpose::Read => options.background_threads(0),
+            Purpose::Write(compression) => options.compression(compression),
+        };
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
                 "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"

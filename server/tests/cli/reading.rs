@@ -1,9 +1,12 @@
 //! Query, tables, stat: what people are shown.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
+use tablestone::{Database, Entity, Options};
 
 use crate::support::{Shell, Watched, example, on_each_place};
 
@@ -113,6 +116,45 @@ fn tables_and_stat_tell_of_a_directory() {
     for what in ["level  files  bytes", "table files", "debt", "cached"] {
         assert!(text.contains(what), "{text}");
     }
+}
+
+/// What there is to compact is left to who writes: who reads does not know how files are to be
+/// compressed.
+#[test]
+fn what_reads_a_directory_compacts_nothing() {
+    let shell = Shell::new();
+    shell.write("people.jsonl", PEOPLE);
+    shell.out(&["import", "people.jsonl", "--table", "people"]);
+    let data = shell.path("tablestone-data");
+    let database = Database::open(&data, Options::default().background_threads(0)).unwrap();
+    let names = database.tables(None, 9).unwrap().names;
+    let people = names.iter().find(|name| name.contains("/people/")).unwrap();
+    let people = database.table(people).unwrap().entities();
+    let text = "x".repeat(30_000);
+    for row in 0..12 {
+        let entity = Entity::new("c", row.to_string()).with("Text", &*text);
+        people.insert(&entity).wait().unwrap();
+        database.flush().unwrap();
+    }
+    drop(people);
+    database.close().unwrap();
+    let files = || {
+        let names = std::fs::read_dir(&data).unwrap().map(|file| file.unwrap().file_name());
+        let names = names.filter(|name| name.to_str().unwrap().ends_with(".sst"));
+        names.collect::<BTreeSet<_>>()
+    };
+    let before = files();
+    assert!(before.len() >= 12, "{before:?}");
+    // It waits for who reads more than a pipe holds, for long enough to compact this many times.
+    let mut child = shell.command(&["export", "--table", "people"]).spawn().unwrap();
+    let _watched = Watched::new(&child);
+    let mut exported = BufReader::new(child.stdout.take().unwrap());
+    exported.read_line(&mut String::new()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(files(), before);
+    exported.read_to_end(&mut Vec::new()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(files(), before);
 }
 
 #[test]

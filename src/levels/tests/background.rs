@@ -46,6 +46,34 @@ fn what_is_written_is_read_through_all_levels() {
     assert_eq!(world.table_files(), world.levels().files().count(), "no file is left behind");
 }
 
+/// As who opens a database to read it has it.
+#[test]
+fn without_threads_for_it_nothing_is_compacted_but_by_hand() {
+    let mut world = World::new(5);
+    let with_threads = world.options.clone();
+    world.options = with_threads.clone().background_threads(0);
+    world.reopen().unwrap();
+    let pile_up = |world: &mut World| {
+        for i in 0..10 {
+            world.put(key(i), [1; 50]);
+            world.flush();
+            world.env.run_all();
+        }
+    };
+    pile_up(&mut world);
+    let stats = world.tree.stats();
+    assert_eq!((stats.levels[0].files, stats.compactions, stats.files_moved), (10, 0, 0));
+    world.check();
+    world.tree.compact_all().unwrap();
+    assert_eq!(world.tree.stats().levels[0].files, 0);
+    pile_up(&mut world);
+    world.options = with_threads;
+    world.reopen().unwrap();
+    world.env.run_all();
+    assert!(world.tree.stats().levels[0].files < 4, "{:?}", world.tree.stats());
+    world.check();
+}
+
 #[test]
 fn many_rows_reach_deep_levels() {
     let mut world = World::new(2);
