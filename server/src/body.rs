@@ -254,6 +254,12 @@ impl AnswerBody {
         Self { bytes }
     }
 
+    /// The body as one that takes part in the budget with this share.
+    #[must_use]
+    pub fn with_share(self, share: Share) -> Self {
+        if self.bytes.is_empty() { self } else { Self::sharing(self.bytes, share) }
+    }
+
     /// What was not sent yet.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

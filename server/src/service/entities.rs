@@ -2,60 +2,63 @@
 
 use http::StatusCode;
 
+use super::TableService;
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys;
 use super::print::Print;
-use super::waits::Waits;
 use super::write::{Done, Echo, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
 use crate::wire::json::decode_entity;
 
-/// The answer to Query Entities for one entity.
-pub(super) async fn get(
-    waits: &Waits,
-    call: &Call<'_>,
-    table: &str,
-    partition_key: &str,
-    row_key: &str,
-) -> Result<Answer, ServiceError> {
-    call.allow(Operation::QueryEntities, Some(table))?;
-    keys::check(partition_key, row_key)?;
-    call.grant.allow_entity(partition_key, row_key)?;
-    let print = Print::new(call, table)?;
-    let format = print.format;
-    let found = match waits.at_once(|| print.entity(partition_key, row_key)) {
-        Some(found) => found?,
-        None => {
-            let keys = (partition_key.to_owned(), row_key.to_owned());
-            waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
-        }
-    };
-    let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
-    Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body.into()).with_etag(version))
-}
+impl TableService {
+    /// Query Entities for one entity.
+    pub(super) async fn get_entity(
+        &self,
+        call: &Call<'_>,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+    ) -> Result<Answer, ServiceError> {
+        call.allow(Operation::QueryEntities, Some(table))?;
+        keys::check(partition_key, row_key)?;
+        call.grant.allow_entity(partition_key, row_key)?;
+        let print = Print::new(call, table)?;
+        let format = print.format;
+        let found = match self.waits.at_once(|| print.entity(partition_key, row_key)) {
+            Some(found) => found?,
+            None => {
+                let keys = (partition_key.to_owned(), row_key.to_owned());
+                self.waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
+            }
+        };
+        let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
+        let body = self.answer_body(body)?;
+        Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body).with_etag(version))
+    }
 
-/// Does a write of one entity.
-pub(super) async fn write(
-    waits: &Waits,
-    call: &Call<'_>,
-    body: &[u8],
-) -> Result<Answer, ServiceError> {
-    let headers = &call.head.headers;
-    let if_match = if_match(headers)?;
-    let parse = || Write::body(request_format(headers, call.version)?, body, decode_entity);
-    let (table, write) = Write::parse(call.verb, &call.address.resource, if_match, parse)?;
-    write.allow(call, table)?;
-    let echo = match call.verb {
-        Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
-        _ => Echo::none(),
-    };
-    let table = call.table(table)?;
-    let version = write.run(waits, &table).await?;
-    let mut answer = Answer::empty(StatusCode::NO_CONTENT);
-    let mut done = Done::new(call, &table, write.partition_key(), version);
-    write.answer(&mut done, echo, &mut answer)?;
-    Ok(answer)
+    /// Does a write of one entity.
+    pub(super) async fn write_entity(
+        &self,
+        call: &Call<'_>,
+        body: &[u8],
+    ) -> Result<Answer, ServiceError> {
+        let headers = &call.head.headers;
+        let if_match = if_match(headers)?;
+        let parse = || Write::body(request_format(headers, call.version)?, body, decode_entity);
+        let (table, write) = Write::parse(call.verb, &call.address.resource, if_match, parse)?;
+        write.allow(call, table)?;
+        let echo = match call.verb {
+            Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
+            _ => Echo::none(),
+        };
+        let table = call.table(table)?;
+        let version = write.run(&self.waits, &table).await?;
+        let mut answer = Answer::empty(StatusCode::NO_CONTENT);
+        let mut done = Done::new(call, &table, write.partition_key(), version);
+        write.answer(&mut done, echo, &mut answer)?;
+        Ok(answer)
+    }
 }

@@ -228,7 +228,7 @@ impl TableService {
             }
             (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
                 *action = Action::GetEntity;
-                entities::get(&self.waits, call, table, partition_key, row_key).await
+                self.get_entity(call, table, partition_key, row_key).await
             }
             (Resource::Batch, Verb::Post, _) => {
                 *action = Action::EntityGroupTransaction;
@@ -237,8 +237,10 @@ impl TableService {
             }
             (Resource::Entities { .. }, Verb::Post, None) | (Resource::Entity { .. }, _, None) => {
                 *action = write::action(call.verb, &call.head.headers);
-                let (body, _share) = self.body(call, body).await?;
-                entities::write(&self.waits, call, &body).await
+                let (body, share) = self.body(call, body).await?;
+                let answer = self.write_entity(call, &body).await?;
+                // What comes back is about as long as what was sent.
+                Ok(Answer { body: answer.body.with_share(share), ..answer })
             }
             (Resource::Service, _, None | Some("")) => Err(ErrorCode::InvalidUri.error()),
             (_, _, Some(comp)) if !matches!(comp, "" | "acl" | "properties" | "stats") => {

@@ -77,9 +77,14 @@ impl TableService {
         self.page(format, page)
     }
 
+    /// What was found, with the share of the budget that it takes.
+    pub(super) fn answer_body(&self, body: Vec<u8>) -> Result<AnswerBody, ServiceError> {
+        let share = self.budget.take(body.len())?;
+        Ok(AnswerBody::sharing(body.into(), share))
+    }
+
     fn page(&self, format: BodyFormat, page: PrintedPage) -> Result<Answer, ServiceError> {
-        let share = self.budget.take(page.body.len())?;
-        let body = AnswerBody::sharing(page.body.into(), share);
+        let body = self.answer_body(page.body)?;
         let mut answer = Answer::formatted(StatusCode::OK, format, Shape::List, body);
         if let Some(next) = page.next {
             answer = with_key(answer, names::NEXT_PARTITION_KEY, next.partition_key());
@@ -153,7 +158,8 @@ impl TableService {
             Ok((body, page.and_then(|page| page.continuation().cloned())))
         };
         let (body, next) = self.waits.handed_over(read).await?;
-        let answer = Answer::formatted(StatusCode::OK, format, Shape::List, body.into());
+        let body = self.answer_body(body)?;
+        let answer = Answer::formatted(StatusCode::OK, format, Shape::List, body);
         Ok(match next.as_ref().and_then(catalog::next_table) {
             Some(next) => with_key(answer, names::NEXT_TABLE_NAME, next),
             None => answer,

@@ -16,7 +16,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::catalog::TableState;
 use super::write::{Done, Echo, Likeness, Say, Write};
-use super::{TableService, entities, failure};
+use super::{TableService, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
@@ -67,13 +67,17 @@ impl TableService {
         &self,
         call: &Call<'_>,
         body: Bytes,
-        share: Share,
+        mut share: Share,
     ) -> Result<Answer, ServiceError> {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
         let writer = match &batch {
             Ok(Batch::ChangeSet(requests)) => change_set(self, call, requests).await?,
-            Ok(Batch::Query(request)) => self.query_in_batch(call, request).await?,
+            Ok(Batch::Query(request)) => {
+                let writer = self.query_in_batch(call, request).await?;
+                share = self.budget.take(writer.len())?;
+                writer
+            }
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
                     failed(call, &call.head.headers, &error.clone().into())
@@ -82,7 +86,7 @@ impl TableService {
             },
         };
         let content_type = writer.content_type();
-        // What an answer has room for is part of what its request has.
+        // What an answer to writes has room for is part of what its request has.
         let body = AnswerBody::sharing(writer.finish().into(), share);
         let answer = Answer { body, ..Answer::empty(StatusCode::ACCEPTED) };
         Ok(answer.with_text(header::CONTENT_TYPE, &content_type))
@@ -118,7 +122,7 @@ impl TableService {
         let inner = Call { head: &head, verb, address, query, grant, ..*call };
         match (verb, &inner.address.resource) {
             (Verb::Get, Resource::Entity { table, partition_key, row_key }) => {
-                entities::get(&self.waits, &inner, table, partition_key, row_key).await
+                self.get_entity(&inner, table, partition_key, row_key).await
             }
             (Verb::Get, Resource::Entities { table }) => self.query_entities(&inner, table).await,
             _ => Err(ErrorCode::InvalidInput

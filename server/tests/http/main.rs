@@ -3,6 +3,7 @@
 mod access;
 mod atom;
 mod binary;
+mod budget;
 mod codes;
 mod connections;
 mod cross_origin;
