@@ -174,10 +174,16 @@ pub fn if_match(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
     }
 }
 
-/// The request's host: that of an absolute address, or its `Host` header.
+/// Longest host: a name of 253 characters, a colon and a port. It comes back in the address of each
+/// entity of an answer.
+const MAX_HOST: usize = 259;
+
+/// The request's host: that of an absolute address, or its `Host` header; `None` if it is longer than
+/// any that there is.
 #[must_use]
 pub fn host<'a>(uri: &'a http::Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, &header::HOST))
+    let host = uri.authority().map(http::uri::Authority::as_str);
+    host.or_else(|| text(headers, &header::HOST)).filter(|host| host.len() <= MAX_HOST)
 }
 
 #[cfg(test)]

@@ -58,3 +58,15 @@ async fn a_request_without_an_answers_body_needs_no_accept() {
     let entity = r#"{"PartitionKey":"p","RowKey":"s"}"#;
     assert_eq!(client.send("POST", "/people", &quiet, entity).await.status, 204);
 }
+
+/// R-S12: a host is as long as its name can be. Each entity of an answer has it in its address.
+#[tokio::test]
+async fn r_s12_a_host_is_no_longer_than_there_are() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let path = "/devstoreaccount1/Tables('people')";
+    let longest = format!("{}:65535", "x".repeat(253));
+    assert_eq!(client.send_to(&longest, "GET", path, &[], b"").await.status, 200);
+    let longer = client.send_to(&("x".to_owned() + &longest), "GET", path, &[], b"").await;
+    assert_eq!(longer.failure(), (400, "HostInformationNotPresent"));
+}
