@@ -71,7 +71,10 @@ impl Sink for Pool {
             state.under_way > 0
                 || !state.ended && state.failed.is_none() && !state.groups.is_empty()
         });
-        state.failed.take().map_or(Ok(()), Err)
+        let failed = state.failed.take();
+        // Nobody begins with a group that is left.
+        state.ended |= failed.is_some();
+        failed.map_or(Ok(()), Err)
     }
 
     fn count(&self) -> Count {
@@ -141,5 +144,25 @@ impl Shared {
         state.under_way += 1;
         self.changed.notify_all();
         Some(group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is counted after a failure stays so: groups that waited are not written.
+    #[test]
+    fn after_a_failure_no_group_begins() {
+        let state = State {
+            groups: [Group::new(), Group::new()].into(),
+            failed: Some("refused".into()),
+            ..State::default()
+        };
+        let shared = Shared { state: Mutex::new(state), changed: Condvar::new(), waiting: 2 };
+        let mut pool = Pool { shared: Arc::new(shared) };
+        assert_eq!(pool.settle().unwrap_err().to_string(), "refused");
+        assert!(pool.shared.next().is_none());
+        assert!(pool.settle().is_ok());
     }
 }
