@@ -114,7 +114,9 @@ impl BatchWrite {
 
     /// Checks and applies the batch; gives its one version.
     pub(crate) fn run(mut self, pipeline: &Pipeline) -> Applied<Version> {
-        self.prefetch(&pipeline.tree().active_memtable());
+        if self.operations.len() > 1 || !self.has_conditions() {
+            self.prefetch(&pipeline.tree().active_memtable());
+        }
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
         if let Some(refused) = self.incarnation.refuse_if_dropped() {
             return refused;
@@ -128,8 +130,14 @@ impl BatchWrite {
         Applied::done(version, version)
     }
 
+    /// Whether what is stored is looked at, under the latch.
+    fn has_conditions(&self) -> bool {
+        let looks = |op: &Operation| op.precondition != Precondition::None || op.is_merge();
+        self.operations.iter().any(looks)
+    }
+
     /// Has brought near what the memtable reads first for each key: so the batch waits for memory about
-    /// once, not once for each operation.
+    /// once, not once for each operation. A condition by itself would read it at once.
     fn prefetch(&self, memtable: &Memtable) {
         for operation in &self.operations {
             memtable.prefetch(&self.prefix, operation.row_key(self.rows.buffer()));
