@@ -41,10 +41,6 @@ impl Try {
     }
 }
 
-/// Memory that an answer has without a share of the budget: the number of connections is bounded, and
-/// each has one answer at a time. A share costs a get by many connections up to a twentieth.
-const SMALL_ANSWER_BYTES: usize = 4 << 10;
-
 impl TableService {
     /// Query Entities.
     pub(super) async fn query_entities(
@@ -81,11 +77,8 @@ impl TableService {
         self.page(format, page)
     }
 
-    /// What was found, with the share of the budget that it takes, unless it is small.
+    /// What was found, with the share of the budget that it takes.
     pub(super) fn answer_body(&self, body: Vec<u8>) -> Result<AnswerBody, ServiceError> {
-        if body.capacity() <= SMALL_ANSWER_BYTES {
-            return Ok(body.into());
-        }
         let share = self.budget.take(body.len())?;
         Ok(AnswerBody::sharing(body.into(), share))
     }
