@@ -13,10 +13,6 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
 use crate::wire::json::decode_entity;
 
-/// Memory that one entity has without a share of the budget: the number of connections is bounded, and
-/// each has one answer at a time. A share costs gets by many connections up to a twentieth of their rate.
-const SMALL_ENTITY_BYTES: usize = 4 << 10;
-
 impl TableService {
     /// Query Entities for one entity.
     pub(super) async fn get_entity(
@@ -39,8 +35,7 @@ impl TableService {
             }
         };
         let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
-        let is_small = body.capacity() <= SMALL_ENTITY_BYTES;
-        let body = if is_small { body.into() } else { self.answer_body(body)? };
+        let body = self.answer_body(body)?;
         Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body).with_etag(version))
     }
 
