@@ -18,8 +18,9 @@ const LARGE_ONE_IN: u64 = 500;
 /// Bytes of an ordinary value; with its keys an entity has about 200.
 const VALUE_BYTES: std::ops::Range<usize> = 100..240;
 const LARGE_VALUE_BYTES: std::ops::Range<usize> = 4 << 10..32 << 10;
-/// Bytes of text that values are cut from: more than any compressor's window over a block.
-const POOL_BYTES: usize = 4 << 20;
+/// Bytes of text that values are cut from: more than any compressor's window over a block, and few
+/// enough that to make a value, which is within the time of a work, does not wait for memory.
+const POOL_BYTES: usize = 512 << 10;
 /// A prime above the number of entities, far from round: multiplication by it permutes them.
 const SCATTER: u128 = 2_654_435_761;
 
@@ -203,10 +204,12 @@ pub fn row_key(number: u64, key: &mut Vec<u8>) {
 /// A name and a number of so many digits. Nothing is allocated for it once the key was used: what
 /// keys cost is within the time that works are measured for.
 fn numbered<const DIGITS: usize>(name: &[u8], mut number: u64, key: &mut Vec<u8>) {
+    const { assert!(DIGITS.is_multiple_of(2)) };
     let mut digits = [0; DIGITS];
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
+    for pair in digits.rchunks_exact_mut(2) {
+        let two = (number % 100) as u8;
+        pair.copy_from_slice(&[b'0' + two / 10, b'0' + two % 10]);
+        number /= 100;
     }
     key.clear();
     key.extend_from_slice(name);
