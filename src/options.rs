@@ -46,14 +46,17 @@ pub enum Compression {
     /// The default, for speed: zstd at level 1 in the levels below the youngest two, but of each only
     /// once it and those above it have as many bytes of keys and values as the memory budget. Until then
     /// the space would be of little use, and reads are faster without. What was written by then, about a
-    /// memory budget of it, is compressed when it is rewritten.
+    /// memory budget of it, is compressed when it is rewritten; and when nothing else is to be done, once there
+    /// is four times the memory budget: then the youngest two levels are too, after five seconds in which
+    /// nothing was flushed or compacted.
     Automatic,
     /// Not at all.
     None,
-    /// For space: zstd at this level (1 to 19) in all table files that are written from now on. Of rows
-    /// that compress to two fifths, a load in random order writes three fifths of the bytes that it
-    /// writes by default and leaves two fifths of the space; it takes up to twice as long, gets and pages
-    /// one and a half times, a scan of more than the memory budget holds four (DESIGN.md, 9.7).
+    /// For space: zstd at this level (1 to 19) in all table files that are written from now on; those that
+    /// are there uncompressed follow when nothing else is to be done. Of rows that compress to two fifths,
+    /// a load in random order writes three fifths of the bytes that it writes by default and leaves two
+    /// fifths of the space; it takes up to twice as long, gets and pages one and a half times, a scan of
+    /// more than the memory budget holds four (DESIGN.md, 9.7).
     Zstd(i32),
 }
 

@@ -229,7 +229,7 @@ const BYTES: &str = "tablestone_answer_bytes_total";
 type EngineFigure = (&'static str, &'static str, ReadFigure);
 type ReadFigure = fn(&Stats) -> f64;
 
-const ENGINE: [EngineFigure; 17] = [
+const ENGINE: [EngineFigure; 18] = [
     ("tablestone_engine_commits_total", "Commits", |s| s.commits as f64),
     ("tablestone_engine_commit_groups_total", "Groups of commits", |s| s.commit_groups as f64),
     ("tablestone_engine_syncs_total", "Syncs of the log", |s| s.syncs as f64),
@@ -244,6 +244,9 @@ const ENGINE: [EngineFigure; 17] = [
     ("tablestone_engine_memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes as f64),
     ("tablestone_engine_compaction_debt_bytes", "Bytes to be rewritten", |s| {
         s.compaction_debt_bytes as f64
+    }),
+    ("tablestone_engine_running_compactions", "Compactions that run", |s| {
+        s.running_compactions as f64
     }),
     ("tablestone_engine_flush_bytes_total", "Bytes written by flushes", |s| s.flush_bytes as f64),
     ("tablestone_engine_compaction_bytes_total", "Bytes written by compactions", |s| {

@@ -101,6 +101,7 @@ impl BenchLevels {
             sizing: &self.sizing,
             compression: CompressionRule::always(1),
             running: Vec::new(),
+            is_quiet: false,
             avoid: &HashSet::new(),
         }
         .pick()

@@ -148,9 +148,8 @@ impl Tree {
             state.range_tombstones.iter().chain(&tombstones_added).cloned().collect(),
         ));
         let mut rule = Rule::new(&horizon, tombstones, last);
-        let cut = Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] };
         let zstd = self.compression.zstd_at(Level::ZERO, &state, 0);
-        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
+        let mut outputs = Outputs::new(self, zstd, rule.bound(), self.flush_cut());
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
@@ -178,12 +177,24 @@ impl Tree {
         Ok(flushed)
     }
 
+    /// Where files of level 0 end.
+    fn flush_cut(&self) -> Cut<'static> {
+        Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] }
+    }
+
     /// Rewrites files and puts the new ones in their place.
     pub(super) fn compact(&self, inputs: &Inputs) -> Result<()> {
+        let state = Arc::clone(&self.views.load().levels);
+        let zstd = self.compression.zstd_at(inputs.output, &state, 0);
+        self.replace(inputs, zstd)
+    }
+
+    /// The same, compressed with that zstd level, if any.
+    pub(super) fn replace(&self, inputs: &Inputs, zstd: Option<i32>) -> Result<()> {
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);
-        let (files, dropped) = self.rewrite_inputs(inputs, &horizon, &state)?;
+        let (files, dropped) = self.rewrite_inputs(inputs, &horizon, &state, zstd)?;
         let read: u64 = inputs.bytes();
         let written: u64 = files.iter().map(|f| f.meta.bytes).sum();
         let (count, outputs) = (inputs.all().count(), files.len());
@@ -207,15 +218,17 @@ impl Tree {
         inputs: &Inputs,
         horizon: &Horizon,
         state: &LevelState,
+        zstd: Option<i32>,
     ) -> Result<(Vec<Arc<TableFile>>, u64)> {
         let mut rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
-        let grandparents = match inputs.output {
-            Level::LAST => &[],
-            level => state.level(level.below()),
+        let cut = match inputs.output {
+            Level::ZERO => self.flush_cut(),
+            Level::LAST => Cut { file_bytes: self.sizing.file_bytes, grandparents: &[] },
+            level => {
+                let grandparents = state.level(level.below());
+                Cut { file_bytes: self.sizing.file_bytes, grandparents }
+            }
         };
-        let grandparents = if inputs.output == Level::ZERO { &[] } else { grandparents };
-        let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents };
-        let zstd = self.compression.zstd_at(inputs.output, state, 0);
         let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();

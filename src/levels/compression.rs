@@ -6,14 +6,19 @@
 //! it (DESIGN.md, section 9).
 //!
 //! Invariant: if new files for a level are compressed, so are those for any deeper one. What was
-//! written before there was so much stays as it is until it is rewritten: about a memory budget of it
-//! each time that the tree grows past that.
+//! written before there was so much, about a memory budget of it, stays as it is until it is rewritten.
+//! Once there is [several times as much](AT_REST_BUDGETS), most of what is read is not in memory any more: what
+//! is left of it is rewritten when nothing else is to be done, and the youngest levels too after a while.
 
 use super::state::{Level, LevelState};
 use crate::options::{Compression, Options};
 
 /// The zstd level of [`Compression::Automatic`].
 const AUTOMATIC_ZSTD: i32 = 1;
+
+/// So many memory budgets of keys and values are too much for what is not compressed to stay so. The system
+/// may have more memory than the budget for the pages of files, which gives the fastest reads there are.
+const AT_REST_BUDGETS: u64 = 4;
 
 /// What is compressed, and how.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,19 @@ impl CompressionRule {
     pub(super) fn zstd_at(&self, level: Level, state: &LevelState, added: u64) -> Option<i32> {
         let stored = || state.raw_bytes_down_to(level).saturating_add(added);
         self.zstd.filter(|_| level >= self.first && stored() >= self.plain_bytes)
+    }
+
+    /// The zstd level with which files of that level are to be rewritten that were not compressed when they
+    /// were written; `is_quiet` says that they will hardly be rewritten soon for another reason.
+    pub(super) fn zstd_at_rest(
+        &self,
+        level: Level,
+        state: &LevelState,
+        is_quiet: bool,
+    ) -> Option<i32> {
+        let is_much = state.raw_bytes() >= AT_REST_BUDGETS.saturating_mul(self.plain_bytes);
+        let is_due = is_quiet || self.zstd_at(level, state, 0).is_some();
+        self.zstd.filter(|_| is_much && is_due)
     }
 
     /// Whether the next level is the first to be compressed: files are not moved there as they are.

@@ -27,7 +27,12 @@ pub(crate) struct TableFile {
     path: PathBuf,
     janitor: Arc<Janitor>,
     obsolete: AtomicBool,
+    is_dense: AtomicBool,
 }
+
+/// A file that has this part of the bytes of its keys and values is compressed: what keys share spares
+/// little in most.
+const DENSE_PART: u64 = 2;
 
 impl TableFile {
     pub(crate) fn new(
@@ -37,7 +42,9 @@ impl TableFile {
         path: PathBuf,
         janitor: Arc<Janitor>,
     ) -> Self {
-        Self { meta, reader, gc_bound, path, janitor, obsolete: AtomicBool::new(false) }
+        let is_dense = AtomicBool::new(meta.bytes <= meta.raw_bytes / DENSE_PART);
+        let obsolete = AtomicBool::new(false);
+        Self { meta, reader, gc_bound, path, janitor, obsolete, is_dense }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -51,6 +58,15 @@ impl TableFile {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is known that compression does not make it smaller: it is compressed, or was tried in vain.
+    pub(super) fn is_dense(&self) -> bool {
+        self.is_dense.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_dense(&self) {
+        self.is_dense.store(true, Ordering::Relaxed);
     }
 
     /// Reads all there is in it and all that it refers to.

@@ -29,6 +29,7 @@ mod picker;
 mod pressure;
 mod recover;
 mod reserved;
+mod rest;
 mod schedule;
 mod separate;
 mod snapshots;

@@ -192,6 +192,7 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
             cache: Arc::clone(cache),
             janitor: Arc::clone(janitor),
             read_mode: *read_mode,
+            is_compressed: self.zstd.is_some(),
             gc_bound: self.gc_bound,
             path,
         }
@@ -231,6 +232,7 @@ struct Opening {
     cache: Arc<BlockCache>,
     janitor: Arc<Janitor>,
     read_mode: ReadMode,
+    is_compressed: bool,
     gc_bound: Version,
     path: PathBuf,
 }
@@ -240,7 +242,11 @@ impl Opening {
     fn end(self, writer: Writer) -> Result<TableFile> {
         let meta = writer.finish()?;
         let reader = Reader::open(&*self.disk, &self.path, &meta, self.cache, self.read_mode)?;
-        Ok(TableFile::new(meta, reader, self.gc_bound, self.path, self.janitor))
+        let file = TableFile::new(meta, reader, self.gc_bound, self.path, self.janitor);
+        if self.is_compressed {
+            file.set_dense();
+        }
+        Ok(file)
     }
 }
 

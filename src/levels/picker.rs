@@ -9,11 +9,13 @@
 //! 3. with every level within its target: files that hold much that no reader sees any more
 //!    (tombstones, older versions, what range tombstones cover), or refer to values in sparse
 //!    segments, are rewritten, so that space comes back without a manual step; those of level 0 once that
-//!    is a good part of what has to be rewritten with them.
+//!    is a good part of what has to be rewritten with them;
+//! 4. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
+//!    [rule](super::compression) it is to be.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
-//! Step 3 ends: what it rewrites in place has nothing left of the kind it was rewritten for, and
-//! what it pushes down gets deeper.
+//! Steps 3 and 4 end: what they rewrite in place has nothing left of the kind it was rewritten for, and
+//! what step 3 pushes down gets deeper.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,6 +46,8 @@ const TRIES: usize = 32;
 pub(super) enum Task {
     /// Rewrite files to a level.
     Rewrite(Inputs),
+    /// Rewrite a file in place if that compresses it.
+    Compress(Inputs, i32),
     /// Make files part of another level as they are.
     Move(Inputs),
     /// Make new files part of their levels.
@@ -65,7 +69,9 @@ impl Task {
     /// What nobody else may touch meanwhile; one claim for each range of keys.
     pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
-            Self::Rewrite(inputs) | Self::Move(inputs) => claim(inputs).into_iter().collect(),
+            Self::Rewrite(inputs) | Self::Compress(inputs, _) | Self::Move(inputs) => {
+                claim(inputs).into_iter().collect()
+            }
             Self::Add(files) | Self::Drop(files) => {
                 files.iter().map(|(level, file)| claim_file(*level, file)).collect()
             }
@@ -121,13 +127,16 @@ pub(super) struct Picker<'a> {
     pub(super) sizing: &'a Sizing,
     pub(super) compression: CompressionRule,
     pub(super) running: Vec<&'a Claim>,
+    /// Nothing was flushed or compacted for a while.
+    pub(super) is_quiet: bool,
     /// Files that turned out to be damaged.
     pub(super) avoid: &'a HashSet<FileId>,
 }
 
 impl Picker<'_> {
     pub(super) fn pick(&self) -> Option<Task> {
-        self.covered().or_else(|| self.over_target()).or_else(|| self.reclaim())
+        let due = || self.covered().or_else(|| self.over_target()).or_else(|| self.reclaim());
+        due().or_else(|| self.compress())
     }
 
     fn is_free(&self, file: &TableFile) -> bool {
@@ -282,6 +291,19 @@ impl Picker<'_> {
         })
     }
 
+    /// A file that was not compressed when it was written, deepest first, as those stay longest.
+    pub(super) fn compress(&self) -> Option<Task> {
+        if !self.running.is_empty() {
+            return None;
+        }
+        Level::all().rev().find_map(|level| {
+            let zstd = self.compression.zstd_at_rest(level, self.state, self.is_quiet)?;
+            let mut files = self.state.level(level).iter();
+            let file = files.find(|file| !file.is_dense() && self.is_free(file))?;
+            Some(Task::Compress(self.alone(level, file)?, zstd))
+        })
+    }
+
     /// A file that refers to values in sparse segments; rewritten, it has them itself.
     fn reclaim_values(&self) -> Option<Task> {
         let refers = |file: &TableFile| self.state.values.refers_to_sparse(file);
@@ -310,8 +332,13 @@ impl Picker<'_> {
     }
 
     fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
+        self.alone(level, file).map(Task::Rewrite)
+    }
+
+    /// A file for its own level.
+    fn alone(&self, level: Level, file: &Arc<TableFile>) -> Option<Inputs> {
         let files = vec![(level, vec![Arc::clone(file)])];
-        self.free(Inputs { files, output: level }).map(Task::Rewrite)
+        self.free(Inputs { files, output: level })
     }
 }
 

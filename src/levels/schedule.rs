@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::compaction::Inputs;
 use super::file::TableFile;
 use super::picker::{self, Claim, Picker, Task};
+use super::rest::Quiet;
 use super::snapshots::Horizon;
 use super::state::{Change, Level};
 use super::tree::Tree;
@@ -56,6 +57,7 @@ pub(super) struct Schedule {
     backing_off: bool,
     /// Background work has begun.
     started: bool,
+    pub(super) quiet: Quiet,
     flushing: Failures,
     compacting: Failures,
     /// Files found damaged: they will not heal.
@@ -89,10 +91,18 @@ impl Tree {
         causes.into_iter().flatten().next().cloned()
     }
 
+    /// Tasks that are queued or run.
+    pub(super) fn running_compactions(&self) -> u64 {
+        self.schedule.lock().running.len() as u64
+    }
+
     /// Lets background work begin.
     pub(super) fn start_schedule(&self) {
         self.share_memory();
-        self.schedule.lock().started = true;
+        let mut schedule = self.schedule.lock();
+        schedule.started = true;
+        schedule.quiet.end(self.clock.monotonic());
+        drop(schedule);
         self.schedule_compactions();
         self.on_published();
     }
@@ -101,6 +111,7 @@ impl Tree {
     pub(super) fn schedule_compactions(&self) {
         let mut schedule = self.schedule.lock();
         let tasks: Vec<_> = std::iter::from_fn(|| self.next_task(&mut schedule)).collect();
+        let look_in = self.next_look(&mut schedule);
         // A job that is refused is dropped at once, and takes its claims back under this lock.
         drop(schedule);
         for (task, claimed) in tasks {
@@ -111,11 +122,19 @@ impl Tree {
             });
             self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, job);
         }
+        if let Some(delay) = look_in {
+            self.look_after(delay);
+        }
+    }
+
+    /// Whether another task may begin.
+    pub(super) fn may_begin_task(&self, schedule: &Schedule) -> bool {
+        let is_busy = schedule.running.len() >= self.compaction_threads;
+        schedule.started && !is_busy && !schedule.backing_off && schedule.paused == 0
     }
 
     fn next_task(&self, schedule: &mut Schedule) -> Option<(Task, Claimed)> {
-        let busy = schedule.running.len() >= self.compaction_threads;
-        if busy || schedule.paused > 0 || schedule.backing_off || !schedule.started {
+        if !self.may_begin_task(schedule) {
             return None;
         }
         let horizon = self.snapshots.horizon();
@@ -125,7 +144,7 @@ impl Tree {
         Some((task, claimed))
     }
 
-    fn picker<'a>(
+    pub(super) fn picker<'a>(
         &'a self,
         schedule: &'a Schedule,
         horizon: &'a Horizon,
@@ -137,6 +156,7 @@ impl Tree {
             sizing: &self.sizing,
             compression: self.compression,
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
+            is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
             avoid: &schedule.avoid,
         }
     }
@@ -152,7 +172,13 @@ impl Tree {
         let done = self.execute(task);
         drop(claimed);
         match done {
-            Ok(()) => self.schedule.lock().compacting = Failures::default(),
+            Ok(()) => {
+                let mut schedule = self.schedule.lock();
+                schedule.compacting = Failures::default();
+                if !matches!(task, Task::Compress(..)) {
+                    schedule.quiet.end(self.clock.monotonic());
+                }
+            }
             Err(Error::Closed) => return,
             Err(error) => self.compaction_failed(task, &error),
         }
@@ -162,6 +188,7 @@ impl Tree {
     fn execute(&self, task: &Task) -> Result<()> {
         match task {
             Task::Rewrite(inputs) => self.compact(inputs),
+            Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),
             Task::Move(inputs) => {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
                 self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
@@ -191,7 +218,9 @@ impl Tree {
         self.metrics.background_failures.add(1);
         tracing::error!(%error, "a compaction failed");
         let mut schedule = self.schedule.lock();
-        if let (Error::Corruption(corruption), Task::Rewrite(inputs)) = (error, task) {
+        if let Error::Corruption(corruption) = error
+            && let Task::Rewrite(inputs) | Task::Compress(inputs, _) = task
+        {
             schedule.avoid.extend(damaged(inputs, corruption));
             schedule.damage = Some(error.chain());
             return;
@@ -323,7 +352,10 @@ impl Tree {
             self.share_memory();
             let flushed = self.flush_batch(&batch, newest)?;
             drop(flushing);
-            self.schedule.lock().flushing = Failures::default();
+            let mut schedule = self.schedule.lock();
+            schedule.flushing = Failures::default();
+            schedule.quiet.end(self.clock.monotonic());
+            drop(schedule);
             if let Some(hook) = self.on_flushed.get() {
                 hook(flushed);
             }

@@ -31,6 +31,8 @@ pub(crate) struct TreeStats {
     pub(crate) live_snapshots: u64,
     /// Bytes to rewrite before every level is within its target.
     pub(crate) compaction_debt_bytes: u64,
+    /// Tasks that are queued or run.
+    pub(crate) running_compactions: u64,
     pub(crate) flushes: u64,
     pub(crate) flush_bytes: u64,
     pub(crate) loads: u64,
@@ -68,6 +70,7 @@ impl Tree {
             frozen_memtables: view.frozen.len() as u64,
             live_snapshots: self.snapshots.len() as u64,
             compaction_debt_bytes: self.debt(&view).compaction_bytes,
+            running_compactions: self.running_compactions(),
             flushes: m.flushes.get(),
             flush_bytes: m.flush_bytes.get(),
             loads: m.loads.get(),

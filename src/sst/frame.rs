@@ -164,8 +164,13 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Appends a payload, compressed at that zstd level if it gets so much shorter that it is worth
-/// decompressing at every read that misses the cache, else as it is. How long it is says which.
+/// Whether so many bytes for `raw` ones are worth decompressing at every read that misses the cache.
+pub(super) fn is_worth_it(compressed: usize, raw: usize) -> bool {
+    compressed < raw - raw / 8
+}
+
+/// Appends a payload, compressed at that zstd level if that [is worth it](is_worth_it), else as it is. How
+/// long it is says which.
 pub(super) fn compress(level: i32, payload: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
     thread_local! {
         // A context costs more to make than a block to compress.
@@ -180,7 +185,7 @@ pub(super) fn compress(level: i32, payload: &[u8], out: &mut Vec<u8>) -> std::io
         };
         compressor.compress_to_buffer(payload, out.get_mut(start..).unwrap_or_default())
     })?;
-    if len < payload.len() - payload.len() / 8 {
+    if is_worth_it(len, payload.len()) {
         out.truncate(start + len);
     } else {
         out.truncate(start);

@@ -34,6 +34,7 @@ mod raw_entry;
 mod reader;
 mod row;
 mod run;
+mod shrink;
 mod sink;
 mod source;
 mod squeeze;

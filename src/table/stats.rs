@@ -52,6 +52,8 @@ pub struct Stats {
     pub live_snapshots: u64,
     /// Bytes to rewrite before every level is within its target.
     pub compaction_debt_bytes: u64,
+    /// Compactions that run or are about to. Some are for space alone, and no debt.
+    pub running_compactions: u64,
     /// Flushes of memtables.
     pub flushes: u64,
     /// Bytes of table files that flushes wrote.
@@ -127,6 +129,7 @@ impl Stats {
             frozen_memtables: tree.frozen_memtables,
             live_snapshots: tree.live_snapshots,
             compaction_debt_bytes: tree.compaction_debt_bytes,
+            running_compactions: tree.running_compactions,
             flushes: tree.flushes,
             flush_bytes: tree.flush_bytes,
             loads: tree.loads,

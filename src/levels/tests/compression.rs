@@ -1,7 +1,12 @@
 //! What is compressed follows from how much there is.
 
+use std::time::Duration;
+
 use super::*;
 use crate::sst::FileMeta;
+
+/// Where compression begins of itself.
+const DEEP: std::ops::RangeFrom<Level> = Level::ONE.below()..;
 
 /// A world whose compression is automatic: its memory budget is 64 KiB.
 fn world(seed: u64) -> World {
@@ -75,5 +80,114 @@ fn rows_in_order_are_rewritten_where_compression_begins() {
     assert!(stored < raw / 4, "{stored} of {raw}");
     assert!(stats.levels[3].files > 0 && stats.files_moved > 0, "{stats:?}");
     assert!(stats.compaction_written_bytes < stored, "each row once: {stats:?}");
+    world.check();
+}
+
+/// Files of some levels, and how many of them are not compressed.
+fn files(world: &World, levels: std::ops::RangeFrom<Level>) -> (usize, usize) {
+    let state = world.levels();
+    let found = state.files().filter(|(level, _)| levels.contains(level));
+    let metas: Vec<&FileMeta> = found.map(|(_, file)| &file.meta).collect();
+    (metas.len(), metas.iter().filter(|meta| meta.bytes > meta.raw_bytes).count())
+}
+
+/// Lets time pass in which nothing is written.
+fn rest(world: &World, seconds: u64) {
+    world.env.advance(Duration::from_secs(seconds));
+    world.env.run_all();
+}
+
+/// Rows that are beyond those there are, in their order, so that no compaction rewrites what is there.
+fn append(world: &mut World, rows: std::ops::Range<u32>, noise: bool) {
+    let mut dice = Dice(1);
+    for row in rows {
+        let value = [7; 76].map(|byte| if noise { dice.roll(256) as u8 } else { byte });
+        world.put(row.to_be_bytes(), value);
+        if row % 100 == 99 {
+            world.flush();
+            world.env.run_all();
+        }
+    }
+}
+
+#[test]
+fn what_was_written_before_there_was_much_is_compressed_once_there_is() {
+    let mut world = world(4);
+    append(&mut world, 0..2_500, false);
+    let (count, plain) = files(&world, DEEP);
+    assert!(plain > 0 && count > plain, "three memory budgets: {plain} of {count}");
+    append(&mut world, 2_500..5_000, false);
+    let (count, plain) = files(&world, DEEP);
+    assert!(count > 20 && plain == 0, "six: {plain} of {count}");
+    assert_eq!(world.tree.stats().running_compactions, 0);
+    world.check();
+}
+
+#[test]
+fn the_youngest_levels_are_compressed_when_it_is_quiet_for_a_while() {
+    let mut world = world(7);
+    append(&mut world, 0..5_050, false);
+    let young = |world: &World| files(world, Level::ZERO..).1;
+    let written = young(&world);
+    assert!(written > 2, "levels 0 and 1 are as they were written: {written}");
+    rest(&world, 4);
+    append(&mut world, 5_050..5_100, false);
+    rest(&world, 4);
+    assert!(young(&world) > 2, "something was written meanwhile");
+    rest(&world, 1);
+    assert_eq!(young(&world), 0);
+    let compactions = world.tree.stats().compactions;
+    rest(&world, 60);
+    assert_eq!(world.tree.stats().compactions, compactions);
+    world.check();
+}
+
+/// R-E22: damage that is found by looking whether compression pays keeps that file as it is, and no other.
+#[test]
+fn a_damaged_file_is_left_as_it_is() {
+    let mut world = world(8);
+    append(&mut world, 0..5_000, false);
+    let state = world.levels();
+    let young = state.level(Level::ONE).first().unwrap();
+    world.env.flip(young.path(), 100).unwrap();
+    drop(world.reopen());
+    rest(&world, 5);
+    assert!(world.tree.last_background_error().unwrap().contains("checksum"));
+    let left = world.levels().files().filter(|(_, file)| !file.is_dense()).count();
+    assert_eq!((left, world.table_files()), (1, world.levels().files().count()));
+}
+
+#[test]
+fn what_compression_would_not_make_smaller_is_not_rewritten() {
+    let mut world = world(5);
+    append(&mut world, 0..5_000, true);
+    let (count, plain) = files(&world, DEEP);
+    assert!(count > 20 && plain == count, "{plain} of {count}");
+    rest(&world, 5);
+    assert_eq!(files(&world, Level::ZERO..).1, files(&world, Level::ZERO..).0);
+    world.reopen().unwrap();
+    world.env.run_all();
+    rest(&world, 5);
+    assert_eq!(world.tree.stats().compactions, 0);
+    world.check();
+}
+
+#[test]
+fn what_was_not_compressed_is_once_compression_is_asked_for() {
+    let mut world = World::with(6, Compression::None);
+    append(&mut world, 0..5_000, false);
+    world.tree.compact_all().unwrap();
+    let (stored, raw) = bytes(&world);
+    assert!(stored > raw, "{stored} of {raw}");
+    world.options = world.options.clone().compression(Compression::Zstd(1));
+    world.reopen().unwrap();
+    world.env.run_all();
+    let (stored, raw) = bytes(&world);
+    assert!(stored < raw / 8, "{stored} of {raw}");
+    let compactions = world.tree.stats().compactions;
+    assert_eq!(compactions, world.levels().files().count() as u64, "each file once");
+    world.reopen().unwrap();
+    world.env.run_all();
+    assert_eq!(world.tree.stats().compactions, 0, "and no more");
     world.check();
 }

@@ -183,13 +183,19 @@ impl Engine for Tablestone {
     fn settle(&self) -> Result<()> {
         self.database.sync()?;
         self.database.flush()?;
-        loop {
+        let is_busy = || {
             let stats = self.database.stats();
-            if stats.compaction_debt_bytes == 0 && stats.frozen_memtables == 0 {
-                return Ok(());
+            let is_due = stats.compaction_debt_bytes > 0 || stats.frozen_memtables > 0;
+            is_due || stats.running_compactions > 0
+        };
+        while is_busy() {
+            while is_busy() {
+                thread::sleep(Duration::from_millis(5));
             }
-            thread::sleep(Duration::from_millis(5));
+            // Between two compactions there is a moment in which none runs.
+            thread::sleep(Duration::from_millis(1));
         }
+        Ok(())
     }
 
     fn tables(&self) -> Option<&dyn Tables> {

@@ -1,0 +1,78 @@
+//! Rest: when nothing else is to be done, files are compressed that were not when they were written.
+//!
+//! Invariant: as long as there is such a file that is to be compressed once it is [`Quiet`], a task is running or a
+//! timer set, after which the picker is asked again.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use super::compaction::Inputs;
+use super::picker::Picker;
+use super::schedule::Schedule;
+use super::tree::Tree;
+use crate::env::JobClass;
+use crate::error::Result;
+
+/// So long after the last flush or compaction it is quiet: what it wrote may stay for long.
+const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+/// Since when nothing was flushed or compacted, but for compression alone.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    since: Duration,
+    /// A timer is set.
+    is_awaited: bool,
+}
+
+impl Quiet {
+    /// Something was done just now.
+    pub(super) fn end(&mut self, now: Duration) {
+        self.since = now;
+    }
+
+    pub(super) fn is_reached(&self, now: Duration) -> bool {
+        self.left(now).is_zero()
+    }
+
+    /// In what time it is quiet if nothing is done until then.
+    fn left(&self, now: Duration) -> Duration {
+        QUIET_AFTER.saturating_sub(now.saturating_sub(self.since))
+    }
+}
+
+impl Tree {
+    /// In what time to [look](Self::look_after) for work, if there will be some when it is quiet.
+    pub(super) fn next_look(&self, schedule: &mut Schedule) -> Option<Duration> {
+        if schedule.quiet.is_awaited || !self.may_begin_task(schedule) {
+            return None;
+        }
+        let (horizon, view) = (self.snapshots.horizon(), self.views.load());
+        let picker = Picker { is_quiet: true, ..self.picker(schedule, &horizon, &view) };
+        picker.compress()?;
+        schedule.quiet.is_awaited = true;
+        Some(schedule.quiet.left(self.clock.monotonic()))
+    }
+
+    pub(super) fn look_after(&self, delay: Duration) {
+        let this = Weak::clone(&self.this);
+        let look = Box::new(move || {
+            if let Some(tree) = this.upgrade() {
+                tree.schedule.lock().quiet.is_awaited = false;
+                tree.schedule_compactions();
+            }
+        });
+        self.jobs.spawn_after(JobClass::Compaction, delay, look);
+    }
+
+    /// Rewrites files to be compressed, if that makes them smaller: the picker does not know how they are
+    /// stored.
+    pub(super) fn compress(&self, inputs: &Inputs, zstd: i32) -> Result<()> {
+        for file in inputs.all() {
+            if file.reader.would_shrink(zstd)? {
+                return self.replace(inputs, Some(zstd));
+            }
+            file.set_dense();
+        }
+        Ok(())
+    }
+}
