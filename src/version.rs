@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 /// Ticks (100 ns each) between 1601-01-01 and the Unix epoch.
 const TICKS_TO_UNIX_EPOCH: u64 = 116_444_736_000_000_000;
-const NANOS_PER_TICK: u128 = 100;
+const TICKS_PER_SECOND: u64 = 10_000_000;
+const NANOS_PER_TICK: u32 = 100;
 
 /// When and in which order an entity was last written: its Timestamp and its ETag.
 ///
@@ -44,7 +45,10 @@ impl Version {
     /// The version of an instant; an instant before 1601 is [`Version::ZERO`].
     #[must_use]
     pub fn from_system_time(time: SystemTime) -> Self {
-        let ticks = |d: Duration| u64::try_from(d.as_nanos() / NANOS_PER_TICK).unwrap_or(u64::MAX);
+        let ticks = |d: Duration| {
+            let seconds = d.as_secs().saturating_mul(TICKS_PER_SECOND);
+            seconds.saturating_add(u64::from(d.subsec_nanos() / NANOS_PER_TICK))
+        };
         Self(match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(since) => TICKS_TO_UNIX_EPOCH.saturating_add(ticks(since)),
             Err(before) => TICKS_TO_UNIX_EPOCH.saturating_sub(ticks(before.duration())),
@@ -55,7 +59,8 @@ impl Version {
     #[must_use]
     pub fn to_system_time(self) -> Option<SystemTime> {
         let duration = |ticks: u64| {
-            Duration::new(ticks / 10_000_000, (ticks % 10_000_000) as u32 * NANOS_PER_TICK as u32)
+            let nanos = (ticks % TICKS_PER_SECOND) as u32 * NANOS_PER_TICK;
+            Duration::new(ticks / TICKS_PER_SECOND, nanos)
         };
         match self.0.checked_sub(TICKS_TO_UNIX_EPOCH) {
             Some(after) => SystemTime::UNIX_EPOCH.checked_add(duration(after)),
@@ -91,6 +96,15 @@ mod tests {
         for ticks in [0, 1, TICKS_TO_UNIX_EPOCH - 1, TICKS_TO_UNIX_EPOCH, 133_000_000_000_000_001] {
             let version = Version::from_ticks(ticks);
             assert_eq!(Version::from_system_time(version.to_system_time().unwrap()), version);
+        }
+    }
+
+    #[test]
+    fn what_is_shorter_than_a_tick_does_not_count() {
+        let since_epoch = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1, nanos);
+        for (nanos, ticks) in [(99, 0), (100, 1), (999_999_999, 9_999_999)] {
+            let version = Version::from_system_time(since_epoch(nanos));
+            assert_eq!(version.ticks(), TICKS_TO_UNIX_EPOCH + TICKS_PER_SECOND + ticks);
         }
     }
 }

@@ -74,8 +74,8 @@ impl AccountState {
         self.tables.write().insert(table.name.to_ascii_lowercase().into(), table);
     }
 
-    pub(super) fn remove(&self, name: &str) -> Option<Arc<TableState>> {
-        self.tables.write().remove(&*name.to_ascii_lowercase())
+    pub(super) fn remove(&self, name: &str) {
+        self.tables.write().remove(&*name.to_ascii_lowercase());
     }
 
     /// A table's stored access policies.

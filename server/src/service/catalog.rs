@@ -274,12 +274,11 @@ impl Catalog {
         name: &str,
     ) -> Result<(), ServiceError> {
         let _changing = account.changing.lock().await;
-        let table = account.remove(name).ok_or(ErrorCode::ResourceNotFound)?;
+        let table = account.table(name).ok_or(ErrorCode::ResourceNotFound)?;
         let row_key = format!("{TABLE_ROW}{}", name.to_ascii_lowercase());
-        if let Err(error) = self.meta.delete(account.name(), row_key, Precondition::Exists).await {
-            account.insert(table);
-            return Err(failure::of(&error));
-        }
+        let deleted = self.meta.delete(account.name(), row_key, Precondition::Exists).await;
+        deleted.map_err(|error| failure::of(&error))?;
+        account.remove(name);
         if let Err(error) = self.database.drop_table(table.entities.name()).await {
             // Nothing refers to it any more: the next start drops it.
             tracing::warn!(%error, table = %table.name, "the data of a deleted table stays for now");
@@ -322,5 +321,34 @@ impl Catalog {
         stored.map_err(|error| failure::of(&error))?;
         account.set_properties(properties);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use tablestone::Options;
+
+    use super::*;
+
+    /// R-S10: nobody is told that a table is gone that a crash might bring back.
+    #[tokio::test]
+    async fn r_s10_a_table_is_there_until_its_row_is_durably_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path(), Options::default()).unwrap();
+        let accounts = vec![Account::new("account", Vec::new())];
+        let (catalog, accounts) = Catalog::open(database, accounts).await.unwrap();
+        let account = accounts.get("account").unwrap();
+        catalog.create(account, "People").await.unwrap();
+        let mut deletion = pin!(catalog.delete(account, "people"));
+        let begun = poll_fn(|context| Poll::Ready(deletion.as_mut().poll(context))).await;
+        assert!(begun.is_pending(), "a sync takes longer than that");
+        assert!(account.table("people").is_some());
+        deletion.await.unwrap();
+        assert!(account.table("people").is_none());
+        assert!(catalog.delete(account, "people").await.is_err());
     }
 }

@@ -178,7 +178,7 @@ impl TableService {
     where
         B: Body<Data = Bytes> + Send,
     {
-        let comp = call.query.get(Parameter::Comp);
+        let comp = call.query.get(Parameter::Comp).filter(|comp| !comp.is_empty());
         if call.address.secondary && !matches!(call.verb, Verb::Get | Verb::Head) {
             return Err(ErrorCode::InsufficientAccountPermissions.error());
         }
@@ -222,7 +222,7 @@ impl TableService {
                 let (body, _share) = self.body(call, body).await?;
                 self.set_acl(call, table, &body).await
             }
-            (Resource::Entities { table }, Verb::Get, None | Some("")) => {
+            (Resource::Entities { table }, Verb::Get, None) => {
                 *action = Action::QueryEntities;
                 self.query_entities(call, table).await
             }
@@ -242,8 +242,8 @@ impl TableService {
                 // What comes back is about as long as what was sent.
                 Ok(Answer { body: answer.body.with_share(share), ..answer })
             }
-            (Resource::Service, _, None | Some("")) => Err(ErrorCode::InvalidUri.error()),
-            (_, _, Some(comp)) if !matches!(comp, "" | "acl" | "properties" | "stats") => {
+            (Resource::Service, _, None) => Err(ErrorCode::InvalidUri.error()),
+            (_, _, Some(comp)) if !matches!(comp, "acl" | "properties" | "stats") => {
                 Err(ErrorCode::InvalidQueryParameterValue.error())
             }
             _ => Err(ErrorCode::MethodNotAllowed.error()),

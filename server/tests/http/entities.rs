@@ -151,3 +151,16 @@ async fn r_s04_old_clients_speak_atom() {
     assert_eq!(missing.header("content-type"), Some("application/xml"));
     assert_eq!(missing.failure(), (404, "ResourceNotFound"));
 }
+
+/// A `comp` without a value asks for nothing.
+#[tokio::test]
+async fn an_empty_comp_is_none() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(client.post("/people?comp=", entity).await.status, 201);
+    let point = "/people(PartitionKey='p',RowKey='r')?comp=";
+    assert_eq!(client.send("PUT", point, &[], entity).await.status, 204);
+    assert_eq!(client.get(point).await.status, 200);
+    assert_eq!(client.get("/people?comp=").await.json()["value"].as_array().unwrap().len(), 1);
+}
