@@ -89,7 +89,7 @@ impl Dataset {
             .map(|entity| starts.partition_point(|start| *start <= entity) as u32 - 1)
             .collect();
         let heaviest = heaviest.unwrap_or(0);
-        Self { starts, guide, heaviest, popularity, pool: text_pool(seed), seed }
+        Self { starts, guide, heaviest, popularity, pool: text(seed, POOL_BYTES), seed }
     }
 
     pub fn entities(&self) -> u64 {
@@ -171,16 +171,16 @@ impl Dataset {
         let large = rng.random_range(0..LARGE_ONE_IN) == 0;
         let bytes =
             if large { rng.random_range(LARGE_VALUE_BYTES) } else { rng.random_range(VALUE_BYTES) };
-        self.value_of(rng, version, bytes, value);
-    }
-
-    /// A new value of so many bytes.
-    pub fn value_of(&self, rng: &mut Rng, version: u64, bytes: usize, value: &mut Vec<u8>) {
-        let text = bytes.saturating_sub(VERSION_BYTES);
+        let text = bytes - VERSION_BYTES;
         let from = rng.random_range(0..self.pool.len() - text);
         value.clear();
         value.extend_from_slice(&version.to_le_bytes());
         value.extend_from_slice(&self.pool[from..from + text]);
+    }
+
+    /// Text of which no part is like another, for values larger than those of entities.
+    pub fn text(&self, bytes: usize) -> Vec<u8> {
+        text(self.seed, bytes)
     }
 
     /// Makes `row` the entity as it is loaded, the same in every run.
@@ -222,7 +222,7 @@ fn scatter(number: u64, count: u64) -> u64 {
 }
 
 /// Property names and words, with random digits between them, as entities have.
-fn text_pool(seed: u64) -> Vec<u8> {
+fn text(seed: u64, bytes: usize) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "Name",
         "Address",
@@ -238,12 +238,12 @@ fn text_pool(seed: u64) -> Vec<u8> {
         "Comment",
     ];
     let mut rng = Rng::seed_from_u64(seed);
-    let mut pool = String::with_capacity(POOL_BYTES + 32);
-    while pool.len() < POOL_BYTES {
-        pool.push_str(WORDS[rng.random_range(0..WORDS.len())]);
-        pool.push_str(&format!(":{:08x};", rng.random::<u32>()));
+    let mut text = String::with_capacity(bytes + 32);
+    while text.len() < bytes {
+        text.push_str(WORDS[rng.random_range(0..WORDS.len())]);
+        text.push_str(&format!(":{:08x};", rng.random::<u32>()));
     }
-    pool.into_bytes()
+    text.into_bytes()
 }
 
 #[cfg(test)]

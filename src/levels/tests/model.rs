@@ -1,9 +1,14 @@
 //! Any sequence of writes, background steps, snapshots, compactions and crashes against the model.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::env::CrashStyle;
+
+/// After that files are compressed that were not.
+const REST: Duration = Duration::from_secs(6);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -12,10 +17,12 @@ enum Step {
     Freeze,
     /// Runs so many background jobs.
     Jobs(usize),
+    /// Lets so much time pass that it is quiet.
+    Rest,
     Snapshot,
     Release(usize),
     CompactAll,
-    Reopen,
+    Reopen(Compression),
     Crash(CrashStyle),
 }
 
@@ -29,10 +36,11 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (any::<u64>(), 1u64..200).prop_map(|(seed, count)| Step::Write(seed, count)),
         2 => Just(Step::Freeze),
         6 => (0usize..12).prop_map(Step::Jobs),
+        2 => Just(Step::Rest),
         2 => Just(Step::Snapshot),
         2 => any::<usize>().prop_map(Step::Release),
         1 => Just(Step::CompactAll),
-        1 => Just(Step::Reopen),
+        1 => compression().prop_map(Step::Reopen),
         1 => style.prop_map(Step::Crash),
     ]
 }
@@ -89,6 +97,7 @@ proptest! {
                     world.tree.on_published();
                 }
                 Step::Jobs(count) => drop((0..count).find(|_| !world.env.step())),
+                Step::Rest => world.env.advance(REST),
                 Step::Snapshot => snapshots.push(world.tree.register_snapshot()),
                 Step::Release(index) if !snapshots.is_empty() => {
                     let version = snapshots.swap_remove(index % snapshots.len());
@@ -96,8 +105,9 @@ proptest! {
                 }
                 Step::Release(_) => {}
                 Step::CompactAll => world.tree.compact_all().unwrap(),
-                Step::Reopen => {
+                Step::Reopen(compression) => {
                     snapshots.clear();
+                    world.options = world.options.clone().compression(compression);
                     world.reopen().unwrap();
                 }
                 Step::Crash(style) => {
@@ -113,6 +123,8 @@ proptest! {
             world.tree.release_snapshot(version);
         }
         world.flush();
+        world.env.run_all();
+        world.env.advance(REST);
         world.env.run_all();
         world.check();
         world.tree.verify().unwrap();

@@ -18,8 +18,9 @@ const BYTES_A_SECOND: f64 = 300e6;
 pub(super) fn put(stage: &Stage) -> Result<Measured> {
     let engine = stage.open()?;
     let mut worker = Worker::new(stage, 0);
+    let mut text = text(stage);
     let meter = Meter::start()?;
-    fill(stage, &*engine, &mut worker)?;
+    fill(stage, &*engine, &mut worker, &mut text)?;
     engine.settle()?;
     let elapsed = meter.elapsed();
     let bytes = worker.logical_bytes;
@@ -32,7 +33,7 @@ pub(super) fn put(stage: &Stage) -> Result<Measured> {
 pub(super) fn get(stage: &Stage) -> Result<Measured> {
     let engine = stage.open()?;
     let mut filler = Worker::new(stage, 0);
-    fill(stage, &*engine, &mut filler)?;
+    fill(stage, &*engine, &mut filler, &mut text(stage))?;
     engine.settle()?;
     let values = filler.step;
     let measured = stage.timed_on(engine, stage.plan.seconds, |engine, worker| {
@@ -51,11 +52,18 @@ pub(super) fn get(stage: &Stage) -> Result<Measured> {
     Ok(with_megabytes(measured, bytes))
 }
 
-/// Puts as many large values as the time is for; the worker's steps count them.
-fn fill(stage: &Stage, engine: &dyn Engine, worker: &mut Worker<'_>) -> Result<()> {
-    // To copy so much for every value would take a good part of the time.
-    let mut text = Vec::new();
-    stage.data.value_of(&mut worker.rng, 0, 2 * LARGE.end(), &mut text);
+/// What values are parts of: to copy so much for each would take a good part of the time.
+fn text(stage: &Stage) -> Vec<u8> {
+    stage.data.text(2 * LARGE.end())
+}
+
+/// Puts as many large values as the time is for, parts of the text; the worker's steps count them.
+fn fill(
+    stage: &Stage,
+    engine: &dyn Engine,
+    worker: &mut Worker<'_>,
+    text: &mut [u8],
+) -> Result<()> {
     let bytes = (stage.plan.seconds * BYTES_A_SECOND) as u64;
     while worker.logical_bytes < bytes {
         stage.data.key(stage.data.scattered(worker.step), &mut worker.key);
