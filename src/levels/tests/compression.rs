@@ -150,7 +150,7 @@ fn a_damaged_file_is_left_as_it_is() {
     let state = world.levels();
     let young = state.level(Level::ONE).first().unwrap();
     world.env.flip(young.path(), 100).unwrap();
-    drop(world.reopen());
+    world.reopen().unwrap();
     rest(&world, 5);
     assert!(world.tree.last_background_error().unwrap().contains("checksum"));
     let left = world.levels().files().filter(|(_, file)| !file.is_dense()).count();
