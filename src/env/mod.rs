@@ -11,6 +11,7 @@ mod real;
 mod reserved;
 mod sim;
 mod threads;
+mod write_back;
 
 use std::fmt;
 use std::io;
@@ -122,6 +123,12 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// mapped meanwhile. On the real machine they are written to a map where the file system writes in
     /// place, so what fails there ends the process with SIGBUS.
     fn reserve(&self, from: u64, to: u64) {
+        let _ = (from, to);
+    }
+    /// Has what was written between two offsets begin to be written to the device, if the system can, so
+    /// that a later [`sync`](Self::sync) waits for less. Nothing is durable by it, and what fails is that
+    /// sync's to tell.
+    fn begin_write_back(&self, from: u64, to: u64) {
         let _ = (from, to);
     }
     /// Makes the file's content and length durable.

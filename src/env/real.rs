@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::reserved::Reserved;
 use super::threads::Threads;
-use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
+use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, write_back};
 use crate::version::Version;
 
 /// The machine this process runs on: its file system, its clock, threads of this process.
@@ -193,6 +193,10 @@ impl DiskFile for RealFile {
         let mut reserved = self.reserved.lock();
         *reserved = None;
         *reserved = Reserved::of(&self.file, from, to).ok();
+    }
+
+    fn begin_write_back(&self, from: u64, to: u64) {
+        write_back::begin(&self.file, from, to);
     }
 
     fn sync(&self) -> io::Result<()> {

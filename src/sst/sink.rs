@@ -75,12 +75,12 @@ impl Sink {
         let at = self.pending_at;
         self.pending_at = self.end().0;
         let Some(helpers) = &self.helpers else {
-            let written = self.file.write_at(&self.pending, at);
+            let written = store(&*self.file, &self.pending, at);
             self.pending.clear();
             return self.check(written);
         };
         let (file, piece) = (Arc::clone(&self.file), std::mem::take(&mut self.pending));
-        let write = move || file.write_at(&piece, at).map(|()| piece);
+        let write = move || store(&*file, &piece, at).map(|()| piece);
         self.behind.push(Deferred::new(&**helpers, write));
         if self.behind.len() > WRITES_BEHIND {
             self.wait_for_oldest()?;
@@ -115,4 +115,12 @@ impl Sink {
         self.file.sync().map_err(|error| Error::io("sync", &self.path, error))?;
         Ok(bytes)
     }
+}
+
+/// Writes a piece, and has it on its way to the device before the next one is: at the end, the sync
+/// waits for few.
+fn store(file: &dyn DiskFile, piece: &[u8], at: u64) -> io::Result<()> {
+    file.write_at(piece, at)?;
+    file.begin_write_back(at, at + piece.len() as u64);
+    Ok(())
 }
