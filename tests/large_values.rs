@@ -157,6 +157,21 @@ fn segments_that_nothing_refers_to_are_removed() {
     check(&database.table("t").unwrap(), 0..40, 1, 3_000);
 }
 
+/// R-E17, R-E19: also when nothing of them is left by the time that they are flushed.
+#[test]
+fn segments_whose_table_is_dropped_before_the_flush_are_removed() {
+    let env = SimEnv::new(5);
+    let database = open(&env);
+    for _ in 0..3 {
+        let table = database.create_table("t").wait().unwrap();
+        put(&table, 0..40, 1, 3_000);
+        database.drop_table("t").wait().unwrap();
+        database.flush().unwrap();
+        env.run_all();
+        assert_eq!(names(&env, ".values"), [""; 0]);
+    }
+}
+
 /// Rows overwritten at random, many times over, take at most so many times their size.
 #[test]
 fn churn_takes_bounded_space() {

@@ -138,6 +138,7 @@ impl Tree {
     /// lock, and every commit in the batch is visible.
     pub(super) fn flush_batch(&self, batch: &[Frozen], newest: &Frozen) -> Result<Flushed> {
         let Frozen { last, log_start, .. } = *newest;
+        self.ensure_manifest()?;
         let separation = self.separate(batch, last)?;
         let start = self.clock.monotonic();
         // Taken before the state: what becomes obsolete later than this is not left out.
@@ -191,6 +192,7 @@ impl Tree {
 
     /// The same, compressed with that zstd level, if any.
     pub(super) fn replace(&self, inputs: &Inputs, zstd: Option<i32>) -> Result<()> {
+        self.ensure_manifest()?;
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);

@@ -12,7 +12,7 @@ use super::edit::{FileRecord, Inventory};
 use super::file::{Janitor, TableFile};
 use super::manifest::{CURRENT_TEMPORARY, ManifestId};
 use super::recover::{Recovered, recover};
-use super::state::{Change, LevelState, assemble};
+use super::state::{LevelState, assemble};
 use super::tree::{Found, OpenContext, Opened, Tree};
 use super::value_file::{ValueContext, ValueFile};
 use super::values::Values;
@@ -62,9 +62,7 @@ impl Tree {
     pub(crate) fn start(&self) -> Result<()> {
         let values = Arc::clone(&self.views.load().levels.values);
         self.keep_segments(values.files().map(|file| file.id()));
-        if !self.manifest.lock().is_open() {
-            self.install(Change::default())?;
-        }
+        self.ensure_manifest()?;
         if !self.is_damaged() {
             self.remove_orphans()?;
         }

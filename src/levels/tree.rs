@@ -339,6 +339,12 @@ impl Tree {
         }
     }
 
+    /// Has a manifest that can be written to: after a failure a new one, before files are written that take
+    /// the room for it. It also gives back the room of files that were to become part of the tree.
+    pub(super) fn ensure_manifest(&self) -> Result<()> {
+        if self.manifest.lock().is_open() { Ok(()) } else { self.install(Change::default()) }
+    }
+
     /// Makes a change of the files durable, then visible to readers.
     ///
     /// On an error the state is as it was; the files that were added stay in the directory until
@@ -349,14 +355,19 @@ impl Tree {
         let next = base.with(&mut change);
         let next_file = FileId::new(self.next_file.load(Ordering::Relaxed));
         let edit = change.to_edit(&next, next_file);
-        let added = || change.added.iter().map(|(_, file)| file.path().to_owned()).collect();
+        // A file that is moved is part of the tree whatever becomes of the edit.
+        let new_files =
+            change.added.iter().filter(|(_, file)| !change.removed.contains(&file.id()));
+        let added = || new_files.map(|(_, file)| file.path().to_owned()).collect();
         let left_behind = manifest.commit(&edit, || next.to_edit(next_file), added)?;
         // Before anybody can find that nothing refers to them any more.
         self.keep_segments(change.values_added.iter().map(|file| file.id()));
         let values = Arc::clone(&next.values);
         self.views.install(Arc::new(next));
         drop(manifest);
-        for file in base.values.files().filter(|file| !values.contains(file.id())) {
+        // Of what a flush keeps, too, its files may refer to nothing.
+        let all_values = base.values.files().chain(&change.values_added);
+        for file in all_values.filter(|file| !values.contains(file.id())) {
             file.set_obsolete();
         }
         left_behind.into_iter().for_each(|path| self.leave_behind(path));

@@ -3,6 +3,7 @@
 mod background;
 mod compression;
 mod crash;
+mod faults;
 mod manifest;
 mod model;
 mod threads;

@@ -1,0 +1,67 @@
+//! What fails once, at any point, and is tried again.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use super::*;
+use crate::env::{CrashStyle, Fault, Operation};
+
+/// Rows in order, whose files are moved from level to level, while the machine does what it has to.
+fn write_in_order(world: &mut World) {
+    for i in 0..700 {
+        world.put(key(i), [7; 60]);
+        world.env.run_all();
+        if i % 50 == 0 {
+            // What failed is tried again.
+            world.env.advance(Duration::from_secs(10));
+            world.env.run_all();
+        }
+    }
+    world.flush();
+    world.env.advance(Duration::from_secs(10));
+    world.env.run_all();
+}
+
+/// R-E10, R-E22: of an edit that moves a file it may be unknown whether it is durable, but not whether
+/// the file is part of the tree.
+#[test]
+fn a_file_that_is_moved_while_the_manifest_fails_stays() {
+    let mut whole = World::with(20, Compression::None);
+    write_in_order(&mut whole);
+    assert!(whole.tree.stats().files_moved > 3, "{:?}", whole.tree.stats());
+    for on in [Operation::Write, Operation::Sync] {
+        for after in 0..20 {
+            let mut world = World::with(20, Compression::None);
+            let fault = Fault::new(on, "MANIFEST", ErrorKind::StorageFull);
+            world.env.fail(Fault { after, times: 1, ..fault });
+            write_in_order(&mut world);
+            let files = world.levels().files().count();
+            assert_eq!(world.table_files(), files, "{on:?} {after}");
+            world.check();
+            world.env.crash(CrashStyle::LoseUnsynced);
+            world.reopen().unwrap_or_else(|error| panic!("{on:?} {after}: {error}"));
+            world.check();
+        }
+    }
+}
+
+/// R-E24: what a failed edit leaves in the directory may be all the room that there is.
+#[test]
+fn the_room_of_a_failed_flush_comes_back_before_it_is_tried_again() {
+    let mut world = World::new(21);
+    world.put(key(1), [7; 60]);
+    world.freeze();
+    world.env.fail(Fault {
+        times: 1,
+        ..Fault::new(Operation::Write, "MANIFEST", ErrorKind::StorageFull)
+    });
+    world.tree.flush_now().unwrap_err();
+    assert_eq!(world.table_files(), 1, "the edit that names it may be durable");
+    world.env.fail(Fault::new(Operation::Write, ".sst", ErrorKind::StorageFull));
+    world.tree.flush_now().unwrap_err();
+    world.env.run_all();
+    assert_eq!(world.table_files(), 0);
+    world.env.clear_faults();
+    world.tree.flush_now().unwrap();
+    world.check();
+}
