@@ -218,6 +218,33 @@ fn deleted(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Partitions of more rows than are deleted one by one.
+fn delete_partitions(criterion: &mut Criterion) {
+    const DELETED: u64 = 5_000;
+    let mut group = criterion.benchmark_group("delete-partitions");
+    group.throughput(Throughput::Elements(DELETED)).sample_size(10);
+    let partition = |number: u64| format!("partition-{number:06}");
+    group.bench_function(DELETED.to_string(), |bencher| {
+        bencher.iter_batched(
+            || {
+                let home = Home::new(unsynced());
+                let rows = (0..DELETED * 70).map(|n| (partition(n / 70), row_key(n), [7; 40]));
+                home.table.import(rows).expect("an import");
+                home.database.flush().expect("a flush");
+                home
+            },
+            |home| {
+                for number in 0..DELETED {
+                    home.table.delete_partition(partition(number)).wait().expect("a deletion");
+                }
+                home
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
 /// Entities that flush, compaction and recovery work on.
 const MOVED: u64 = 100_000;
 
@@ -283,6 +310,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = engine;
     config = short();
-    targets = commit, read, deleted, background
+    targets = commit, read, deleted, delete_partitions, background
 }
 criterion_main!(engine);

@@ -226,7 +226,7 @@ impl Options {
             (self.page_bytes >= 1, "page_bytes must be at least 1"),
             (self.batch_operations >= 1, "batch_operations must be at least 1"),
             (self.batch_bytes <= MOST_BATCH_BYTES, "batch_bytes must be at most 1 GiB"),
-            ((1..=16 << 10).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
+            ((1..=MOST_KEY_BYTES).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
             ((1..=64 << 20).contains(&self.value_bytes), "value_bytes must be 1 to 64 MiB"),
         ];
         match checks.iter().find(|(holds, _)| !holds) {
@@ -250,6 +250,8 @@ impl Options {
 
 /// No batch is larger, whatever it may be: it is one record of the log.
 pub(crate) const MOST_BATCH_BYTES: usize = 1 << 30;
+/// No PartitionKey or RowKey is longer, whatever the options are or were.
+pub(crate) const MOST_KEY_BYTES: usize = 16 << 10;
 
 /// Sizes derived from the memory budget.
 #[derive(Clone, Copy, Debug)]

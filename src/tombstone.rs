@@ -4,25 +4,28 @@
 //! each with the versions that cover it, newest first. Sets are small: tables dropped, partitions
 //! and ranges deleted, since the last compaction that applied them everywhere.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::version::Version;
 
 /// One deletion of a key range, over encoded keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RangeTombstone {
     /// First encoded key covered.
-    pub(crate) start: Box<[u8]>,
+    pub(crate) start: Arc<[u8]>,
     /// First encoded key no longer covered.
-    pub(crate) end: Box<[u8]>,
+    pub(crate) end: Arc<[u8]>,
     /// Entries in the range with a smaller version are deleted.
     pub(crate) version: Version,
 }
 
 #[derive(Debug)]
 struct Fragment {
-    start: Box<[u8]>,
-    end: Box<[u8]>,
-    /// Newest first.
-    versions: Vec<Version>,
+    start: Arc<[u8]>,
+    end: Arc<[u8]>,
+    /// Where its versions are, newest first.
+    versions: Range<usize>,
 }
 
 /// Keys that one version covers, or none does.
@@ -42,11 +45,14 @@ impl Stretch<'_> {
     }
 }
 
-/// An immutable set of range tombstones, searchable by key and version.
+/// An immutable set of range tombstones, searchable by key and version. Each one that is added makes another
+/// set, which has keys in common with this one.
 #[derive(Debug, Default)]
 pub(crate) struct RangeTombstones {
     all: Vec<RangeTombstone>,
     fragments: Vec<Fragment>,
+    /// Of all fragments, one after the other.
+    versions: Vec<Version>,
 }
 
 impl RangeTombstones {
@@ -54,8 +60,8 @@ impl RangeTombstones {
         all.retain(|t| t.start < t.end);
         all.sort();
         all.dedup();
-        let fragments = fragment(&all);
-        Self { all, fragments }
+        let (fragments, versions) = fragment(&all);
+        Self { all, fragments, versions }
     }
 
     /// This set with one more.
@@ -69,6 +75,10 @@ impl RangeTombstones {
         self.all.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &RangeTombstone> {
         self.all.iter()
     }
@@ -76,7 +86,7 @@ impl RangeTombstones {
     /// The newest tombstone at or before `at` that covers `key`; [`Version::ZERO`] if none does.
     /// An entry of the key with a smaller version is deleted for a read at `at`.
     pub(crate) fn covering(&self, key: &[u8], at: Version) -> Version {
-        self.find(key).map_or(Version::ZERO, |f| newest_at(f, at))
+        self.find(key).map_or(Version::ZERO, |f| self.newest_at(f, at))
     }
 
     /// The keys around `key` that share its fate at `at`, for walks in key order.
@@ -85,7 +95,7 @@ impl RangeTombstones {
         let before = after.checked_sub(1).and_then(|before| self.fragments.get(before));
         match before {
             Some(f) if *key < *f.end => {
-                Stretch { start: &f.start, end: Some(&f.end), version: newest_at(f, at) }
+                Stretch { start: &f.start, end: Some(&*f.end), version: self.newest_at(f, at) }
             }
             _ => Stretch {
                 start: before.map_or(&[], |f| &*f.end),
@@ -106,33 +116,40 @@ impl RangeTombstones {
         let fragment = self.fragments.get(after.checked_sub(1)?)?;
         (*key < *fragment.end).then_some(fragment)
     }
+
+    fn newest_at(&self, fragment: &Fragment, at: Version) -> Version {
+        let versions = self.versions.get(fragment.versions.clone()).unwrap_or_default();
+        versions.iter().copied().find(|&v| v <= at).unwrap_or(Version::ZERO)
+    }
 }
 
-fn newest_at(fragment: &Fragment, at: Version) -> Version {
-    fragment.versions.iter().copied().find(|&v| v <= at).unwrap_or(Version::ZERO)
-}
-
-/// Cuts overlapping ranges at every start and end, sweeping over them in key order.
-fn fragment(all: &[RangeTombstone]) -> Vec<Fragment> {
-    let mut cuts: Vec<&[u8]> = all.iter().flat_map(|t| [&*t.start, &*t.end]).collect();
-    cuts.sort_unstable();
+/// Cuts overlapping ranges at every start and end, sweeping over them in key order. Gives the fragments and
+/// their versions.
+fn fragment(all: &[RangeTombstone]) -> (Vec<Fragment>, Vec<Version>) {
+    let mut cuts: Vec<&Arc<[u8]>> = all.iter().flat_map(|t| [&t.start, &t.end]).collect();
+    cuts.sort();
     cuts.dedup();
-    let mut fragments = Vec::new();
+    let mut fragments = Vec::with_capacity(all.len());
+    let mut versions = Vec::with_capacity(all.len());
     let mut active: Vec<&RangeTombstone> = Vec::new();
     let mut upcoming = all.iter().peekable();
     for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
-        active.retain(|t| *t.end > *start);
-        while let Some(t) = upcoming.next_if(|t| *t.start <= *start) {
+        active.retain(|t| t.end > *start);
+        while let Some(t) = upcoming.next_if(|t| t.start <= *start) {
             active.push(t);
         }
         if active.is_empty() {
             continue;
         }
-        let mut versions: Vec<Version> = active.iter().map(|t| t.version).collect();
-        versions.sort_unstable_by(|a, b| b.cmp(a));
-        fragments.push(Fragment { start: start.into(), end: end.into(), versions });
+        let first = versions.len();
+        versions.extend(active.iter().map(|t| t.version));
+        if let Some(these) = versions.get_mut(first..) {
+            these.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        let (start, end) = (Arc::clone(start), Arc::clone(end));
+        fragments.push(Fragment { start, end, versions: first..versions.len() });
     }
-    fragments
+    (fragments, versions)
 }
 
 #[cfg(test)]

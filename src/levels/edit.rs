@@ -159,13 +159,13 @@ fn file(decoder: &mut Decoder<'_>, format: u8) -> Result<FileRecord, Damage> {
 }
 
 fn tombstone(decoder: &mut Decoder<'_>) -> Result<RangeTombstone, Damage> {
-    let start: Box<[u8]> = decoder.slice("the start of a range tombstone")?.into();
-    let end: Box<[u8]> = decoder.slice("the end of a range tombstone")?.into();
+    let start = decoder.slice("the start of a range tombstone")?;
+    let end = decoder.slice("the end of a range tombstone")?;
     let version = Version::from_ticks(decoder.varint("the version of a range tombstone")?);
     if start >= end {
         return Err(decoder.damage("a range tombstone", "one that covers nothing"));
     }
-    Ok(RangeTombstone { start, end, version })
+    Ok(RangeTombstone { start: start.into(), end: end.into(), version })
 }
 
 /// All that a manifest says, without a file being open.

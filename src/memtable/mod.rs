@@ -74,6 +74,9 @@ const KEY_ON_STACK_BYTES: usize = 128;
 /// this part of its budget has two bytes or so for each.
 const BYTES_PER_FILTER_BYTE: usize = 64;
 const SMALL_BUDGET_BYTES: usize = 1 << 20;
+/// A range tombstone counts as so many bytes of entries. It takes few, but each one that is added has the set
+/// made anew, so a memtable gets a thousand or so; and what it deletes gives its space back once it is flushed.
+const RANGE_TOMBSTONE_BYTES: usize = 32 << 10;
 
 impl Default for Memtable {
     fn default() -> Self {
@@ -193,9 +196,18 @@ impl Memtable {
         MemtableCursor::new(&self.tree)
     }
 
-    /// Memory in use for entries, in bytes; the filter, a 64th of the budget, is not counted.
+    /// Memory in use for entries, in bytes, and what range tombstones count as; the filter, a 64th of the
+    /// budget, is not counted.
     pub(crate) fn bytes(&self) -> usize {
-        self.tree.bytes()
+        self.tree.bytes() + self.range_tombstone_bytes()
+    }
+
+    fn range_tombstone_bytes(&self) -> usize {
+        if self.has_range_tombstones() {
+            self.range_tombstones.load().len() * RANGE_TOMBSTONE_BYTES
+        } else {
+            0
+        }
     }
 
     /// Whether [`bytes`](Self::bytes) are at least so many, which mostly takes a glance.
@@ -205,7 +217,7 @@ impl Memtable {
 
     /// Memory that was taken for entries, in bytes: never less than is [in use](Self::bytes).
     pub(crate) fn room(&self) -> usize {
-        self.tree.room()
+        self.tree.room() + self.range_tombstone_bytes()
     }
 
     /// Number of entries: versions, not keys. While others insert, it may be a few too high.

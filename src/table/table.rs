@@ -1,7 +1,7 @@
 //! [`Table`]: one table; its writes, and through [`TableView`] its reads.
 
 use std::fmt;
-use std::ops::{Deref, RangeBounds};
+use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
 
 use super::batch::Batch;
@@ -13,7 +13,7 @@ use crate::commit::{
     BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
 };
 use crate::error::{Error, Limit, MergeRefusal, Result};
-use crate::options::{MOST_BATCH_BYTES, Options};
+use crate::options::{MOST_BATCH_BYTES, MOST_KEY_BYTES, Options};
 use crate::version::Version;
 
 /// A table: reads through [`TableView`], whose methods it has, and writes.
@@ -192,6 +192,7 @@ impl Table {
             return Commit::refused(Arc::clone(pipeline), error);
         }
         let (incarnation, partition_key) = (Arc::clone(incarnation), partition_key.to_vec());
+        let rows = (cut(rows.0), cut(rows.1));
         pipeline.begin(partition_key.len(), move |pipeline| {
             delete_rows(pipeline, &incarnation, &partition_key, &rows)
         })
@@ -216,6 +217,14 @@ impl Table {
         }
         importer.finish()
     }
+}
+
+/// A bound beyond the length of keys, cut: it is between the same keys, and need not be kept whole.
+fn cut(bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    bound.map(|mut key| {
+        key.truncate(MOST_KEY_BYTES + 1);
+        key
+    })
 }
 
 impl fmt::Debug for Table {

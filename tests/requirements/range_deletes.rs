@@ -169,3 +169,50 @@ fn r_e19_space_comes_back_without_a_manual_step() {
     let left: usize = used();
     assert!(left < full / 4, "{left} of {full} bytes are still taken");
 }
+
+/// Range deletions fill a memtable as entries do: what they delete gives its space back, and the log its own,
+/// however little else is written.
+#[test]
+fn r_e19_many_deletions_of_small_partitions_give_their_space_back() {
+    let env = SimEnv::new(5);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let bytes_of = |ending: &str| -> usize {
+        let names = env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(ending));
+        names.map(|name| env.read_file([DIR, &name].join("/").as_ref()).unwrap().len()).sum()
+    };
+    let partition = |n: u32| format!("partition {n:03}");
+    let rows = |n: u32| (0..100u32).map(move |row| (partition(n), row.to_be_bytes(), [7; 40]));
+    t.import((0..200).flat_map(rows)).unwrap();
+    db.flush().unwrap();
+    env.run_all();
+    let full = bytes_of(".sst");
+    for n in 0..190 {
+        t.delete_partition(partition(n)).wait().unwrap();
+        env.run_all();
+    }
+    let left = bytes_of(".sst");
+    assert!(left < full / 4, "{left} of {full} bytes are still taken");
+    assert!(db.stats().range_tombstones < 60, "{:?}", db.stats());
+    assert_eq!(all_rows(&t).len(), 1_000);
+}
+
+/// A bound may be of any length, and is between the keys that it is between; it is not kept whole.
+#[test]
+fn r_e19_bounds_longer_than_keys_delete_what_is_between_them() {
+    for rows in SIZES {
+        let mut db = TestDb::new();
+        let t = filled(&db, rows);
+        let before = db.disk_bytes();
+        let last = rows - 5;
+        let (low, high) = ("002\0".repeat(1 << 18), format!("{last:03}") + &"z".repeat(1 << 20));
+        t.delete_range("b", low.as_str()..=high.as_str()).wait().unwrap();
+        t.delete_range("c", ..high.as_str()).wait().unwrap();
+        assert!(db.disk_bytes() < before + (1 << 20), "{} and {before} bytes", db.disk_bytes());
+        drop(t);
+        db.reopen();
+        let outside: Vec<_> = (0..rows).filter(|n| !(3..=last).contains(n)).collect();
+        assert_eq!(rows_of(&db.t(), "b"), outside);
+        assert_eq!(rows_of(&db.t(), "c"), (last + 1..rows).collect::<Vec<_>>());
+    }
+}
