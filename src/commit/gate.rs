@@ -12,7 +12,7 @@ use super::pipeline::Pipeline;
 use super::waiters::thread_waker;
 use crate::env::JobClass;
 use crate::error::{Error, Result};
-use crate::levels::Admission;
+use crate::levels::{Admission, WaitKey};
 
 /// Longest sleep between two looks at the debt; a wake-up normally comes before.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -28,6 +28,8 @@ pub(super) struct Gate {
     not_before: Option<Duration>,
     /// How often debt had fallen when it was last told to wait.
     falls: u64,
+    /// Its place among those who are woken when debt falls.
+    place: Option<WaitKey>,
 }
 
 enum Step {
@@ -50,7 +52,7 @@ impl Gate {
             }
         };
         let falls = pipeline.tree().waiters().falls();
-        Self { bytes, since, waiting_since: None, not_before, falls }
+        Self { bytes, since, waiting_since: None, not_before, falls, place: None }
     }
 
     fn step(&mut self, pipeline: &Pipeline) -> Result<Step> {
@@ -94,8 +96,14 @@ impl Gate {
 
     pub(super) fn wait(&mut self, pipeline: &Pipeline) -> Result<()> {
         let opened = self.wait_until_open(pipeline);
+        self.leave(pipeline);
         self.count(pipeline);
         opened
+    }
+
+    /// Nobody waits any more; to be called before it is dropped.
+    pub(super) fn leave(&mut self, pipeline: &Pipeline) {
+        pipeline.tree().waiters().deregister(&mut self.place);
     }
 
     fn count(&self, pipeline: &Pipeline) {
@@ -109,7 +117,7 @@ impl Gate {
         }
         loop {
             // Registered before the look, so that it is woken if the debt falls right after.
-            pipeline.tree().waiters().register(&thread_waker());
+            pipeline.tree().waiters().register(&mut self.place, &thread_waker());
             let Step::Wait(delay) = self.step(pipeline)? else {
                 return Ok(());
             };
@@ -151,7 +159,7 @@ impl Gate {
         pipeline: &Pipeline,
         context: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        pipeline.tree().waiters().register(context.waker());
+        pipeline.tree().waiters().register(&mut self.place, context.waker());
         let outcome = match self.step(pipeline) {
             Ok(Step::Wait(delay)) => {
                 let waker = context.waker().clone();
@@ -162,6 +170,7 @@ impl Gate {
             Ok(Step::Go) => Ok(()),
             Err(error) => Err(error),
         };
+        self.leave(pipeline);
         self.count(pipeline);
         Poll::Ready(outcome)
     }

@@ -190,8 +190,10 @@ impl<T> Drop for Commit<T> {
         if let Some(key) = self.waiter.take() {
             self.pipeline.waiters().deregister(key);
         }
-        if let State::Applied(applied) = &self.state {
-            self.pipeline.publish_soon(applied.upto);
+        match &mut self.state {
+            State::Gated(gate, _) => gate.leave(&self.pipeline),
+            State::Applied(applied) => self.pipeline.publish_soon(applied.upto),
+            State::Done => {}
         }
     }
 }

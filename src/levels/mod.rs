@@ -45,7 +45,7 @@ mod view;
 pub(crate) use file::TableFile;
 pub(crate) use load::Load;
 pub(crate) use manifest::CURRENT;
-pub(crate) use pressure::Admission;
+pub(crate) use pressure::{Admission, WaitKey};
 pub(crate) use recover::is_ours;
 pub(crate) use reserved::Reservation;
 pub(crate) use separate::is_mostly_large;

@@ -10,6 +10,8 @@
 //! The turn is one number, the instant at which the next byte may go in; so the rate holds for all
 //! writers together, and nobody who does not have to wait touches it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -136,17 +138,31 @@ fn nanos(duration: Duration) -> u64 {
 /// Who wants to know when the debt has fallen.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
-    wakers: Mutex<Vec<Waker>>,
+    waiting: Mutex<HashMap<WaitKey, Waker>>,
+    last_key: AtomicU64,
     falls: AtomicU64,
 }
+
+/// One who waits, until its debt has fallen or it is [taken off](WaitList::deregister).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WaitKey(u64);
 
 impl WaitList {
     /// Wakes this one the next time debt falls. To miss nothing, register, then ask
     /// [`admit`](super::Tree::admit) again, then wait.
-    pub(crate) fn register(&self, waker: &Waker) {
-        let mut list = self.wakers.lock();
-        if !list.iter().any(|w| w.will_wake(waker)) {
-            list.push(waker.clone());
+    pub(crate) fn register(&self, key: &mut Option<WaitKey>, waker: &Waker) {
+        let new = || WaitKey(self.last_key.fetch_add(1, Ordering::Relaxed));
+        let mut waiting = self.waiting.lock();
+        match waiting.entry(*key.get_or_insert_with(new)) {
+            Entry::Occupied(mut entry) => entry.get_mut().clone_from(waker),
+            Entry::Vacant(entry) => drop(entry.insert(waker.clone())),
+        }
+    }
+
+    /// Who waits no longer: the list keeps nothing of it.
+    pub(crate) fn deregister(&self, key: &mut Option<WaitKey>) {
+        if let Some(key) = key.take() {
+            self.waiting.lock().remove(&key);
         }
     }
 
@@ -157,8 +173,8 @@ impl WaitList {
 
     pub(crate) fn wake_all(&self) {
         self.falls.fetch_add(1, Ordering::AcqRel);
-        let wakers = std::mem::take(&mut *self.wakers.lock());
-        wakers.into_iter().for_each(Waker::wake);
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_values().for_each(Waker::wake);
     }
 }
 

@@ -299,7 +299,7 @@ impl Replay<'_> {
         let proved = walks.iter().rposition(|walk| walk.proven > NOTHING_DURABLE).unwrap_or(0);
         for (index, walk) in walks.iter().enumerate() {
             if self.repairs.contains(walk.id) {
-                self.repairs.rewrite(self.disk, self.dir, walk.id, before)?;
+                self.repairs.rewrite(self.disk, self.dir, walk, before)?;
             } else if index >= proved {
                 self.harden(walk)?;
             }

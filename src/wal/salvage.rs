@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::record::{HEADER_BYTES, Header, Kind, Place, payload_crc, push_record};
 use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SegmentId};
-use super::walk::walk;
+use super::walk::{Walk, walk};
 use crate::env::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::options::Recovery;
@@ -39,19 +39,24 @@ impl Repairs {
         self.damaged.contains(&id)
     }
 
-    /// Replaces a segment by a sealed one with its whole records later than `last`.
+    /// Replaces the segment that was walked by a sealed one with its whole records later than `last`, but
+    /// for those that were refused.
     pub(super) fn rewrite(
         &self,
         disk: &dyn Disk,
         dir: &Path,
-        id: SegmentId,
+        walked: &Walk,
         last: Version,
     ) -> Result<()> {
+        let Walk { id, ref refused, .. } = *walked;
         let (path, new) = (id.path(dir), id.named(dir, segment::NEW_EXTENSION));
         let mut copy = Copy::begin(disk, &new, segment::Header::new(id, last))?;
         match Scan::open(disk, dir, id, Vec::new()) {
             Ok(mut scan) => {
                 walk(&mut scan, Recovery::Salvage, last, &mut |record| {
+                    if refused.contains(&record.version) {
+                        return Ok(());
+                    }
                     copy.push_batch(record.version, record.payload)
                 })?;
             }

@@ -42,6 +42,8 @@ pub(super) struct Walk {
     pub(super) proven: u64,
     /// What was skipped in salvage.
     pub(super) damages: Vec<Corruption>,
+    /// Whole records among it, whose payloads are none.
+    pub(super) refused: Vec<Version>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +58,9 @@ impl Walk {
     /// A segment of which nothing could be read.
     pub(super) fn unread(id: SegmentId, last: Version) -> Self {
         let end = segment::HEADER_BYTES as u64;
-        let (records, bytes, damages) = (0, 0, Vec::new());
+        let (records, bytes, damages, refused) = (0, 0, Vec::new(), Vec::new());
         let (ending, proven) = (Ending::Sealed, NOTHING_DURABLE);
-        Self { id, records, bytes, last, end, ending, proven, damages }
+        Self { id, records, bytes, last, end, ending, proven, damages, refused }
     }
 
     /// Whether anything was ever written behind the header.
@@ -100,6 +102,7 @@ pub(super) fn walk(
                 match visit(record) {
                     Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
                         walk.damages.push(*damage);
+                        walk.refused.push(version);
                     }
                     outcome => outcome?,
                 }

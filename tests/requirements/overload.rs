@@ -6,7 +6,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tablestone::env::{RealEnv, SimEnv};
@@ -60,6 +60,23 @@ fn r_e24_a_writer_waits_no_longer_than_the_timeout_and_hears_the_reason() {
     assert!(!t.exists("p", "late").unwrap(), "a busy write has changed nothing");
     assert_eq!(all_rows(&t).len(), written as usize);
     assert!(db.stats().stalls > 0);
+}
+
+/// Under a lasting stall tasks come and go.
+#[test]
+fn r_e24_nothing_is_kept_of_a_task_that_waits_no_longer() {
+    struct Caller;
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {}
+    }
+    let (_stuck, _db, t, _) = stuck();
+    let caller = Arc::new(Caller);
+    let waker = Waker::from(Arc::clone(&caller));
+    let mut commit = t.insert("p", "late", "");
+    assert!(Pin::new(&mut commit).poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(Arc::strong_count(&caller) > 2);
+    drop((waker, commit));
+    until("timers have passed", || Arc::strong_count(&caller) == 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod writeback;
 
 use super::*;
 use crate::env::{CrashStyle, Env, Fault, Operation, SimEnv};
-use crate::error::{Corruption, Error, Result};
+use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::reference::LogPlace;
 use crate::version::Version;
@@ -379,6 +379,22 @@ fn salvage_keeps_what_is_whole_and_the_next_replay_is_strict() {
     append(&mut writer, &records(90, &[5])).unwrap();
     writer.close().unwrap();
     assert_eq!(replay_all(&env).0.len(), 4);
+}
+
+/// R-E22: a record may be whole and yet make no sense.
+#[test]
+fn salvage_leaves_out_a_record_that_is_refused() {
+    let env = machine(1);
+    let all = three_segments(&env);
+    let mut visit = |record: ReplayedRecord<'_>| {
+        if record.version.ticks() != all[2].0 {
+            return Ok(());
+        }
+        Err(Damage::new(record.offset, "operations", "noise").in_file(record.file, 0))
+    };
+    let replayed = replay(&env.disk(), dir(), SegmentId::new(1), Recovery::Salvage, &mut visit);
+    assert_eq!(replayed.unwrap().lost.len(), 1);
+    assert_eq!(replay_all(&env).0, [&all[..2], &all[3..]].concat());
 }
 
 #[test]
