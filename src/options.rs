@@ -100,7 +100,9 @@ pub enum Recovery {
     /// it; any other damage is an error that leaves all files as they are. The default.
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
-    /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport).
+    /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Where the manifest
+    /// is damaged, all table files are read and written once: what is whole is there, and perhaps again what
+    /// was deleted in files that had been replaced and were not removed yet.
     Salvage,
 }
 

@@ -143,7 +143,11 @@ fn open_locked(
     if !replayed.lost.is_empty() {
         memtable.forget_places();
     }
-    let last = replayed.last_version.max(flushed);
+    if tree.is_damaged() {
+        let oldest = replayed.segments.first().map_or(replayed.next_segment_id, |oldest| oldest.id);
+        tree.set_log_start(oldest);
+    }
+    let last = replayed.last_version.max(tree.newest());
     tree.publish(last);
     let report = report(&replayed, lost);
     let log = wal::Writer::create(

@@ -192,7 +192,6 @@ impl Tree {
 
     /// The same, compressed with that zstd level, if any.
     pub(super) fn replace(&self, inputs: &Inputs, zstd: Option<i32>) -> Result<()> {
-        self.ensure_manifest()?;
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);

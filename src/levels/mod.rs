@@ -27,6 +27,7 @@ mod open;
 mod output;
 mod picker;
 mod pressure;
+mod rebuild;
 mod recover;
 mod reserved;
 mod rest;

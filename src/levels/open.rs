@@ -44,13 +44,25 @@ impl Tree {
         };
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
-        let Recovered { inventory, newest, mut lost } =
-            recovered.unwrap_or_else(Recovered::nothing);
+        let recovered = recovered.unwrap_or_else(Recovered::nothing);
+        let is_unordered =
+            opening.recovery == Recovery::Salvage && opening.lacks_edits(&recovered)?;
+        let Recovered { mut inventory, newest, mut lost, .. } = recovered;
         let next_file = opening.next_file(inventory.next_file)?;
+        if is_unordered {
+            opening.take_all(&mut inventory, &mut lost)?;
+        }
         let levels = opening.levels(inventory, &mut lost)?;
-        let is_damaged = !lost.is_empty();
-        let found =
-            Found { levels, newest_manifest: newest, next_file, janitor, is_new, is_damaged };
+        let is_damaged = !lost.is_empty() || is_unordered;
+        let found = Found {
+            levels,
+            newest_manifest: newest,
+            next_file,
+            janitor,
+            is_new,
+            is_damaged,
+            is_unordered,
+        };
         Ok(Opened { tree: Self::new(context, found), lost })
     }
 
@@ -62,6 +74,9 @@ impl Tree {
     pub(crate) fn start(&self) -> Result<()> {
         let values = Arc::clone(&self.views.load().levels.values);
         self.keep_segments(values.files().map(|file| file.id()));
+        if self.is_unordered {
+            self.put_in_order()?;
+        }
         self.ensure_manifest()?;
         if !self.is_damaged() {
             self.remove_orphans()?;
@@ -92,11 +107,11 @@ impl Tree {
     }
 }
 
-struct Opening<'a> {
-    disk: &'a dyn Disk,
-    dir: &'a Path,
-    cache: &'a Arc<BlockCache>,
-    read_mode: ReadMode,
+pub(super) struct Opening<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) dir: &'a Path,
+    pub(super) cache: &'a Arc<BlockCache>,
+    pub(super) read_mode: ReadMode,
     recovery: Recovery,
     janitor: &'a Arc<Janitor>,
 }
@@ -163,6 +178,12 @@ impl Opening<'_> {
         Ok(file)
     }
 
+    pub(super) fn rename_damaged(&self, path: &Path) {
+        if let Err(error) = self.disk.rename(path, &path.with_extension("damaged")) {
+            tracing::warn!(?path, %error, "a damaged file keeps its name");
+        }
+    }
+
     /// Renames a damaged file out of the way, and says what was in it.
     fn set_aside(
         &self,
@@ -170,10 +191,7 @@ impl Opening<'_> {
         path: &Path,
         mut corruption: Corruption,
     ) -> Corruption {
-        let aside = path.with_extension("damaged");
-        if let Err(error) = self.disk.rename(path, &aside) {
-            tracing::warn!(?path, %error, "a damaged file keeps its name");
-        }
+        self.rename_damaged(path);
         let FileMeta { entries, ref smallest, ref largest, .. } = record.meta;
         let (first, last) = (smallest.escape_ascii(), largest.escape_ascii());
         let lost = format!("; lost with it: {entries} entries between keys {first} and {last}");

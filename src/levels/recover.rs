@@ -23,12 +23,15 @@ pub(crate) struct Recovered {
     pub(crate) newest: ManifestId,
     /// Under salvage: what could not be read.
     pub(crate) lost: Vec<Corruption>,
+    /// Its end is no edit: of one that was under way, or of one that was lost.
+    pub(crate) is_torn: bool,
 }
 
 impl Recovered {
     /// For a directory that holds no database yet.
     pub(crate) fn nothing() -> Self {
-        Self { inventory: Inventory::new(), newest: ManifestId::NONE, lost: Vec::new() }
+        let (inventory, newest) = (Inventory::new(), ManifestId::NONE);
+        Self { inventory, newest, lost: Vec::new(), is_torn: false }
     }
 }
 
@@ -47,10 +50,11 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
         Err(error) => return salvage(disk, dir, &names, error, mode),
     };
     match read_manifest(disk, dir, id, mode) {
-        Ok((inventory, lost)) => Ok(Some(Recovered {
+        Ok(Parsed { inventory, damage, is_torn }) => Ok(Some(Recovered {
             inventory,
             newest: newest.max(id),
-            lost: lost.into_iter().collect(),
+            lost: damage.into_iter().collect(),
+            is_torn,
         })),
         Err(error) => salvage(disk, dir, &names, error, mode),
     }
@@ -76,13 +80,12 @@ fn salvage(
     ids.sort_by(|a, b| b.cmp(a));
     let newest = newest_manifest(names);
     for id in ids {
-        if let Ok((inventory, also_lost)) = read_manifest(disk, dir, id, mode) {
-            let lost = std::iter::once(corruption).chain(also_lost).collect();
-            return Ok(Some(Recovered { inventory, newest, lost }));
+        if let Ok(Parsed { inventory, damage, is_torn }) = read_manifest(disk, dir, id, mode) {
+            let lost = std::iter::once(corruption).chain(damage).collect();
+            return Ok(Some(Recovered { inventory, newest, lost, is_torn }));
         }
     }
-    let inventory = Inventory::new();
-    Ok(Some(Recovered { inventory, newest, lost: vec![corruption] }))
+    Ok(Some(Recovered { newest, lost: vec![corruption], ..Recovered::nothing() }))
 }
 
 /// The whole content of a file; `None` if there is none.
@@ -142,12 +145,7 @@ fn read_header(bytes: &[u8], magic: [u8; 8], path: &Path) -> Result<u64> {
 }
 
 /// Reads a manifest to its end; under salvage, up to the first damage.
-fn read_manifest(
-    disk: &dyn Disk,
-    dir: &Path,
-    id: ManifestId,
-    mode: Recovery,
-) -> Result<(Inventory, Option<Corruption>)> {
+fn read_manifest(disk: &dyn Disk, dir: &Path, id: ManifestId, mode: Recovery) -> Result<Parsed> {
     let path = dir.join(id.file_name());
     let Some(bytes) = read_file(disk, &path)? else {
         return Err(Damage::new(0, "the manifest that CURRENT names", "no file").in_file(&path, 0));
@@ -156,12 +154,20 @@ fn read_manifest(
 }
 
 /// What the bytes of a manifest say.
+pub(super) struct Parsed {
+    pub(super) inventory: Inventory,
+    /// Under salvage: where it ends too early.
+    damage: Option<Corruption>,
+    is_torn: bool,
+}
+
+/// Reads the bytes of a manifest.
 pub(super) fn parse_manifest(
     bytes: &[u8],
     id: ManifestId,
     path: PathBuf,
     mode: Recovery,
-) -> Result<(Inventory, Option<Corruption>)> {
+) -> Result<Parsed> {
     let number = read_header(bytes, MANIFEST_MAGIC, &path)?;
     if number != id.0 {
         let found = format!("number {number}");
@@ -176,10 +182,14 @@ pub(super) fn parse_manifest(
             Ok(false) => {
                 let checked = inventory.check();
                 checked.map_err(|damage| damage.in_file(&reading.path, HEADER_BYTES as u64))?;
-                return Ok((inventory, None));
+                let is_torn = reading.at < bytes.len();
+                return Ok(Parsed { inventory, damage: None, is_torn });
             }
             Err(Error::Corruption(corruption)) if reading.ordinal > 0 => match before {
-                Some(before) => return Ok((before, Some(*corruption))),
+                Some(inventory) => {
+                    let damage = Some(*corruption);
+                    return Ok(Parsed { inventory, damage, is_torn: false });
+                }
                 None => return Err(Error::Corruption(corruption)),
             },
             Err(error) => return Err(error),

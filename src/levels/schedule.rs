@@ -186,6 +186,7 @@ impl Tree {
     }
 
     fn execute(&self, task: &Task) -> Result<()> {
+        self.ensure_manifest()?;
         match task {
             Task::Rewrite(inputs) => self.compact(inputs),
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),

@@ -97,6 +97,8 @@ pub(crate) struct Tree {
     is_stalled: AtomicBool,
     is_new: bool,
     is_damaged: bool,
+    /// The files are in no order until [`start`](Tree::start).
+    pub(super) is_unordered: bool,
 }
 
 /// What opening found, from which a tree is built.
@@ -107,6 +109,7 @@ pub(super) struct Found {
     pub(super) janitor: Arc<Janitor>,
     pub(super) is_new: bool,
     pub(super) is_damaged: bool,
+    pub(super) is_unordered: bool,
 }
 
 impl Tree {
@@ -147,6 +150,7 @@ impl Tree {
             is_stalled: AtomicBool::new(false),
             is_new: found.is_new,
             is_damaged: found.is_damaged,
+            is_unordered: found.is_unordered,
         })
     }
 
@@ -163,6 +167,20 @@ impl Tree {
     /// The log segment that replay begins at. In a new database it need not exist.
     pub(crate) fn log_start(&self) -> SegmentId {
         self.views.load().levels.log_start
+    }
+
+    /// Where the log begins, of which damage took the place; to be called before [`start`](Tree::start).
+    pub(crate) fn set_log_start(&self, log_start: SegmentId) {
+        let mut levels = LevelState::clone(&self.views.load().levels);
+        levels.log_start = levels.log_start.max(log_start);
+        self.views.install(Arc::new(levels));
+    }
+
+    /// No version up to this one is to be given out again: files have it.
+    pub(crate) fn newest(&self) -> Version {
+        let levels = &self.views.load().levels;
+        let in_files = levels.files().map(|(_, file)| file.meta.max_version).max();
+        levels.flushed.max(in_files.unwrap_or(Version::ZERO))
     }
 
     /// Commits up to this one are in table files: replay skips them.

@@ -13,7 +13,7 @@ use super::footer::{Directory, FOOTER_BYTES, FORMAT, Footer, Parsed};
 use super::frame::Frame;
 use super::index::{BlockHandle, IndexPartition, NEWEST};
 use super::source::{Caching, Held, Source};
-use super::{FileMeta, Lookup, SstCursor, row};
+use super::{FileId, FileMeta, Lookup, SstCursor, row};
 use crate::cache::{BlockCache, Hint};
 use crate::entry::Found;
 use crate::env::Disk;
@@ -64,6 +64,20 @@ impl Reader {
         }
         source.set_blocks(directory.blocks());
         Ok(Self { source, directory })
+    }
+
+    /// What a file says of itself.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(crate) fn describe(
+        disk: &dyn Disk,
+        path: &Path,
+        id: FileId,
+        cache: Arc<BlockCache>,
+        mode: ReadMode,
+    ) -> Result<FileMeta> {
+        Ok(read_directory(&Source::open(disk, path, id, cache, mode)?)?.meta)
     }
 
     /// What the file holds.

@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Batch, Database, Durability, Error, Recovery};
+use tablestone::env::{CrashStyle, Env, Fault, Operation, SimEnv};
+use tablestone::{Batch, Database, Durability, Error, Precondition, Recovery, Version};
 
+use crate::support::model::{dump, value};
 use crate::support::sim::{DIR, open, sim_options};
 use crate::support::{Depth, TestDb, all_rows};
 
@@ -197,6 +198,123 @@ fn r_e22_salvage_keeps_what_is_whole_and_reports_what_is_lost() {
     assert_eq!(all_rows(&t), [], "what was another table's is not in a new one");
     t.insert("in a file", [200], "new").wait().unwrap();
     assert_eq!(t.query().partition("in a file").page().unwrap().len(), 1);
+}
+
+/// Table files say themselves what is in them: without a manifest, or with part of one, all is there.
+#[test]
+fn r_e22_salvage_needs_no_manifest_where_the_table_files_are_whole() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let [t, large] = ["t", "large"].map(|name| db.create_table(name).wait().unwrap());
+    // Files in several levels, of which a deeper one may have the newest row of all, but never of a key.
+    for round in 0..60u32 {
+        for n in 0..60u32 {
+            let row = (round * 577) % 2_000 + n * (round % 4 + 1);
+            if (round + n) % 5 == 0 {
+                t.delete("p", row.to_be_bytes(), Precondition::None).wait().unwrap();
+            } else {
+                // Noise, which does not compress.
+                let noise = value(row, round as u8, 150);
+                t.upsert("p", row.to_be_bytes(), noise).wait().unwrap();
+            }
+        }
+        if round % 10 == 0 {
+            large.upsert("p", [round as u8], vec![round as u8; 100_000]).wait().unwrap();
+        }
+        db.flush().unwrap();
+        env.run_all();
+    }
+    t.delete_partition("q").wait().unwrap();
+    t.insert("in the log", "r", "v").wait().unwrap();
+    let expected = dump(&db);
+    let gets = |db: &Database| -> Vec<_> {
+        let t = db.table("t").unwrap();
+        (0..2_300u32).map(|row| t.get("p", row.to_be_bytes()).unwrap()).collect()
+    };
+    let expected_gets = gets(&db);
+    let in_levels = db.stats().levels.iter().filter(|level| level.files > 0).count();
+    assert!(in_levels > 1, "{:?}", db.stats());
+    drop((t, large));
+    db.close().unwrap();
+
+    let names = env.list(DIR.as_ref());
+    let image: Vec<_> = names
+        .iter()
+        .map(|name| Path::new(DIR).join(name))
+        .map(|path| (env.read_file(&path).unwrap(), path))
+        .collect();
+    let manifest = names.iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let manifest = Path::new(DIR).join(manifest);
+    let bytes = env.read_file(&manifest).unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        Some(bytes)
+    };
+    let step = bytes.len() / 25;
+    let mut damages: Vec<_> = (0..bytes.len()).step_by(step).map(flipped).collect();
+    damages.extend([None, Some(bytes[..bytes.len() / 2].to_vec()), Some(Vec::new())]);
+    for (number, damage) in damages.into_iter().enumerate() {
+        let env = SimEnv::new(number as u64);
+        env.disk().create_dir_all(DIR.as_ref()).unwrap();
+        image.iter().for_each(|(bytes, path)| env.write_file(path, bytes));
+        match damage {
+            Some(bytes) => env.write_file(&manifest, &bytes),
+            None => env.remove_file(&manifest),
+        }
+        let salvage = sim_options(&env).recovery(Recovery::Salvage);
+        let db = Database::open(DIR, salvage).unwrap();
+        let lost = &db.recovery_report().lost;
+        assert!(
+            lost.iter().all(|lost| lost.file == manifest || is_gone(&env, &lost.file)),
+            "{number} {lost:#?}"
+        );
+        assert!(dump(&db) == expected && gets(&db) == expected_gets, "damage {number}");
+        // What is written now is newer than all there was.
+        let t = db.table("t").unwrap();
+        t.upsert("p", 0u32.to_be_bytes(), "new").wait().unwrap();
+        let expected = dump(&db);
+        drop(t);
+        if number % 2 == 0 {
+            db.close().unwrap();
+        } else {
+            drop(db);
+            env.crash(CrashStyle::LoseUnsynced);
+        }
+        let db = open(&env).unwrap_or_else(|error| panic!("damage {number}: {error}"));
+        env.run_all();
+        db.verify().unwrap();
+        assert!(dump(&db) == expected, "damage {number}, opened again");
+        drop(db);
+        assert!(dump(&open(&env).unwrap()) == expected, "damage {number}, and again");
+    }
+}
+
+/// R-E04, R-E22: also where nothing but table files is left, and the clock was set back.
+#[test]
+fn r_e22_salvage_of_table_files_alone_gives_out_no_version_twice() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let old = db.create_table("t").wait().unwrap().upsert("p", "r", "old").wait().unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let env_after = SimEnv::new(2);
+    env_after.set_now(Version::from_ticks(old.ticks() / 2));
+    env_after.disk().create_dir_all(DIR.as_ref()).unwrap();
+    for name in env.list(DIR.as_ref()).iter().filter(|name| name.ends_with(".sst")) {
+        let path = Path::new(DIR).join(name);
+        env_after.write_file(&path, &env.read_file(&path).unwrap());
+    }
+    let salvage = sim_options(&env_after).recovery(Recovery::Salvage);
+    let db = Database::open(DIR, salvage).unwrap();
+    let t = db.table("t").unwrap();
+    assert_eq!(t.get("p", "r").unwrap().unwrap().value, b"old");
+    assert!(t.upsert("p", "r", "new").wait().unwrap() > old);
+    assert_eq!(t.get("p", "r").unwrap().unwrap().value, b"new");
+}
+
+fn is_gone(env: &SimEnv, path: &Path) -> bool {
+    env.read_file(path).is_err()
 }
 
 /// The catalog's newest entries are lost and older ones show again: what they say is not believed.
