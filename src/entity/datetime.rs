@@ -28,13 +28,15 @@ const DAYS_PER_ERA: u64 = 146_097;
 ///
 /// Its text is ISO 8601 with the trailing zeros of the fraction cut, as the service writes it.
 /// Text is read with `Z`, with an offset (`+02:00`) or without either, which means UTC; seconds
-/// or the whole time of day may be left out; the fraction has one to seven digits, and more only
-/// if they are zeros, because nothing is rounded.
+/// or the whole time of day may be left out; of the fraction, digits beyond the seventh are cut, as the
+/// service does.
 ///
 /// ```
 /// use tablestone::DateTime;
 /// let instant: DateTime = "2008-10-01T17:27:34.4838100+02:00".parse()?;
 /// assert_eq!(instant.to_string(), "2008-10-01T15:27:34.48381Z");
+/// let nanoseconds: DateTime = "2023-04-11T21:16:40.331047814Z".parse()?;
+/// assert_eq!(nanoseconds.to_string(), "2023-04-11T21:16:40.3310478Z");
 /// assert_eq!(DateTime::from_ticks(instant.ticks()), Some(instant));
 /// assert!("1600-12-31T23:59:59Z".parse::<DateTime>().is_err_and(|e| e.is_out_of_range()));
 /// # Ok::<(), tablestone::ParseError>(())
@@ -191,18 +193,15 @@ fn time_of_day(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
     Ok(ticks)
 }
 
-/// The ticks of a fraction: at least one digit; beyond the seventh only zeros.
+/// The ticks of a fraction of at least one digit. Clients send nanoseconds too, which are cut.
 fn fraction(reader: &mut Reader<'_>) -> Result<u64, ParseError> {
     let mut ticks = reader.number(1, 0..=9, "a digit of the fraction")?;
     let mut digits = 1;
-    while reader.at_digit() {
-        if digits < FRACTION_DIGITS {
-            ticks = ticks * 10 + reader.number(1, 0..=9, "a digit")?;
-            digits += 1;
-        } else {
-            reader.number(1, 0..=0, "at most seven digits of the fraction that are not zeros")?;
-        }
+    while digits < FRACTION_DIGITS && reader.at_digit() {
+        ticks = ticks * 10 + reader.number(1, 0..=9, "a digit")?;
+        digits += 1;
     }
+    reader.take_while(|c| c.is_ascii_digit());
     Ok(ticks * 10u64.pow(FRACTION_DIGITS - digits))
 }
 
@@ -320,6 +319,20 @@ mod tests {
         }
     }
 
+    /// R-D01: a tick is what is kept of a finer fraction, however fine.
+    #[test]
+    fn r_d01_digits_beyond_a_tick_are_cut() {
+        let nines = "9".repeat(10_000);
+        for (text, expected) in [
+            ("2023-04-11T21:16:40.331047814Z", "2023-04-11T21:16:40.3310478Z"),
+            ("2023-04-11T23:16:40.000000099+02:00", "2023-04-11T21:16:40Z"),
+            ("2023-04-11T21:16:40.99999999", "2023-04-11T21:16:40.9999999Z"),
+            (&format!("9999-12-31T23:59:59.{nines}Z"), "9999-12-31T23:59:59.9999999Z"),
+        ] {
+            assert_eq!(parse(text).unwrap().to_string(), expected);
+        }
+    }
+
     #[test]
     fn text_is_read_as_the_service_reads_it() {
         let expected = ticks("2000-02-29T13:05:00.0000000Z");
@@ -358,7 +371,7 @@ mod tests {
             ("2000-01-01T00:60", 15),
             ("2000-01-01T00:00:60", 18),
             ("2000-01-01T00:00:00.", 21),
-            ("2000-01-01T00:00:00.12345678Z", 28),
+            ("2000-01-01T00:00:00.12345678a", 29),
             ("2000-01-01T00:00:00ZZ", 21),
             ("2000-01-01T00:00:00+1", 22),
             ("2000-01-01T00:00:00+01", 23),

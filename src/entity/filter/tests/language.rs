@@ -94,6 +94,7 @@ fn r_d06_constants() {
     );
     is("DateTime'1601-01-01T00:00:00Z'", DateTime::MIN);
     is("datetime'1601-01-01'", DateTime::MIN);
+    is("datetime'1601-01-01T00:00:00.000000099Z'", DateTime::MIN);
     let guid =
         Guid::from_bytes(*b"\xc9\xda\x64\x55\x21\x3d\x42\xc9\x9a\x79\x3e\x91\x49\xa5\x78\x33");
     is("guid'c9da6455-213d-42c9-9a79-3e9149a57833'", guid);
