@@ -16,7 +16,6 @@ const TICKS_PER_MINUTE: u64 = 60 * TICKS_PER_SECOND;
 const TICKS_PER_DAY: u64 = 24 * 60 * TICKS_PER_MINUTE;
 /// Digits of a second's fraction that a tick resolves.
 const FRACTION_DIGITS: u32 = 7;
-const FIRST_YEAR: u64 = 1601;
 /// What errors call the range of R-D01.
 const RANGE: &str = "an instant from 1601-01-01 to 9999-12-31 in UTC";
 /// Days from 0000-03-01, where the cycle of leap years is counted from, to 1601-01-01.
@@ -90,7 +89,7 @@ impl DateTime {
     /// assert_eq!(DateTime::MIN.encode(&mut buffer), "1601-01-01T00:00:00Z");
     /// ```
     pub fn encode(self, buffer: &mut [u8; Self::MAX_TEXT_LENGTH]) -> &str {
-        let (year, month, day) = civil_from_days(self.0 / TICKS_PER_DAY);
+        let (year, month, day) = civil_from_days(DAYS_TO_FIRST_YEAR + self.0 / TICKS_PER_DAY);
         let in_day = self.0 % TICKS_PER_DAY;
         let (minutes, in_minute) = (in_day / TICKS_PER_MINUTE, in_day % TICKS_PER_MINUTE);
         let (hour, minute) = (minutes / 60, minutes % 60);
@@ -166,8 +165,10 @@ impl FromStr for DateTime {
             offset = Offset::read(&mut reader)?;
         }
         reader.finish()?;
+        // The range is of UTC: a year before it may be in it by the text's offset.
         days_from_civil(year, month, day)
             .and_then(|days| offset.to_utc(days * TICKS_PER_DAY + in_day))
+            .and_then(|ticks| ticks.checked_sub(DAYS_TO_FIRST_YEAR * TICKS_PER_DAY))
             .and_then(Self::from_ticks)
             .ok_or_else(|| reader.out_of_range(RANGE))
     }
@@ -242,22 +243,19 @@ const fn days_in_month(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from 1601-01-01, or `None` before it. Years are counted from March, so that the leap day
+/// Days from 0000-03-01, or `None` before it. Years are counted from March, so that the leap day
 /// is the last day of a year and months have lengths of a pattern.
 fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
-    if year < FIRST_YEAR {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let (era, of_era) = (year / 400, year % 400);
     let day_of_year = (153 * month + 2) / 5 + day - 1;
     let day_of_era = of_era * 365 + of_era / 4 - of_era / 100 + day_of_year;
-    (era * DAYS_PER_ERA + day_of_era).checked_sub(DAYS_TO_FIRST_YEAR)
+    Some(era * DAYS_PER_ERA + day_of_era)
 }
 
-/// Year, month and day that many days after 1601-01-01.
+/// Year, month and day that many days after 0000-03-01.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + DAYS_TO_FIRST_YEAR;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
     let of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -286,7 +284,8 @@ mod tests {
     #[test]
     fn the_calendar_is_the_gregorian_one() {
         let (mut year, mut month, mut day) = (1601, 1, 1);
-        for days in 0..=DateTime::MAX.ticks() / TICKS_PER_DAY {
+        let last = DAYS_TO_FIRST_YEAR + DateTime::MAX.ticks() / TICKS_PER_DAY;
+        for days in DAYS_TO_FIRST_YEAR..=last {
             assert_eq!(civil_from_days(days), (year, month, day));
             assert_eq!(days_from_civil(year, month, day), Some(days));
             day += 1;
@@ -298,7 +297,8 @@ mod tests {
             }
         }
         assert_eq!((year, month, day), (10_000, 1, 1));
-        assert_eq!(days_from_civil(1600, 12, 31), None);
+        assert_eq!(days_from_civil(1600, 12, 31), Some(DAYS_TO_FIRST_YEAR - 1));
+        assert_eq!((days_from_civil(0, 3, 1), days_from_civil(0, 2, 29)), (Some(0), None));
     }
 
     /// R-D01: the range, at the edge and one beyond; instants that other clocks agree on.
@@ -314,6 +314,9 @@ mod tests {
         for text in ["1600-12-31T23:59:59.9999999Z", "1601-01-01T00:00:00+00:01", "0000-01-01"] {
             assert!(parse(text).unwrap_err().is_out_of_range(), "{text}");
         }
+        assert_eq!(parse("1600-12-31T23:30:00-01:00"), parse("1601-01-01T00:30:00Z"));
+        assert_eq!(parse("1600-12-31T23:59:00-00:01"), Ok(DateTime::MIN));
+        assert!(parse("1600-12-31T23:58:59.9999999-00:01").unwrap_err().is_out_of_range());
         for text in ["9999-12-31T23:59:00-00:01", "10000-01-01T00:00:00Z", "123456-01-01"] {
             assert!(parse(text).unwrap_err().is_out_of_range(), "{text}");
         }
