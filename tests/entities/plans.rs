@@ -56,6 +56,29 @@ fn r_d10_a_query_by_keys_costs_what_it_finds() {
     }
 }
 
+/// Empty keys are looked up as others are, alone and in lists.
+#[test]
+fn r_d10_empty_keys_are_looked_up() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = grid(&db);
+        t.import(["", "p07"].map(|p| Entity::new(p, ""))).unwrap();
+        depth.settle(&db);
+        let cost = |filter: &str, plan, expected: usize, keys: u64| {
+            check(&t, filter, plan, expected, keys);
+            let page = t.query().filter(filter.parse().unwrap()).page().unwrap();
+            assert_eq!(page.examined(), keys, "{filter}");
+        };
+        cost("PartitionKey eq '' and RowKey eq ''", Plan::PointRead, 1, 1);
+        cost("PartitionKey eq '' and RowKey eq 'r11'", Plan::PointRead, 0, 1);
+        cost("PartitionKey eq 'p08' and RowKey eq ''", Plan::PointRead, 0, 1);
+        let list = "PartitionKey eq 'p07' and (RowKey eq '' or RowKey eq 'r11' or RowKey eq 'r22')";
+        cost(list, Plan::MultiGet { keys: 3 }, 3, 3);
+        let of_two = "(PartitionKey eq '' or PartitionKey eq 'p07') and RowKey eq ''";
+        cost(of_two, Plan::MultiGet { keys: 2 }, 2, 2);
+    }
+}
+
 /// What a query says besides its filter narrows the plan.
 #[test]
 fn r_d10_ranges_of_the_query_and_its_filter_are_one_plan() {

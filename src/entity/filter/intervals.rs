@@ -118,10 +118,13 @@ impl Interval {
 
     /// Its ends, in the form that excludes keys rather than naming the ones after them.
     pub(super) fn bounds(&self) -> KeyBounds {
+        if let Some(key) = self.as_point() {
+            return (Bound::Included(key.to_vec()), Bound::Included(key.to_vec()));
+        }
         let low = match predecessor(&self.low) {
-            _ if self.low.is_empty() => Bound::Unbounded,
-            Some(before) if self.as_point().is_none() => Bound::Excluded(before.to_vec()),
-            _ => Bound::Included(self.low.to_vec()),
+            Some(before) => Bound::Excluded(before.to_vec()),
+            None if self.low.is_empty() => Bound::Unbounded,
+            None => Bound::Included(self.low.to_vec()),
         };
         let high = match self.high.as_deref() {
             None => Bound::Unbounded,
@@ -246,13 +249,12 @@ mod tests {
 
     #[test]
     fn a_point_is_one_key() {
-        let point = Interval::point(b"a");
-        assert_eq!(point.as_point(), Some(&b"a"[..]));
-        assert_eq!(
-            point.bounds(),
-            (Bound::Included(b"a".to_vec()), Bound::Included(b"a".to_vec()))
-        );
-        assert_eq!(Interval::point(b"a\0").as_point(), Some(&b"a\0"[..]));
+        for key in [&b""[..], b"a", b"a\0", b"\0"] {
+            let point = Interval::point(key);
+            assert_eq!(point.as_point(), Some(key));
+            let end = || Bound::Included(key.to_vec());
+            assert_eq!(point.bounds(), (end(), end()));
+        }
         assert_eq!(Interval::above(b"a", true).as_point(), None);
         assert_eq!(Interval::below(b"", true).unwrap().as_point(), Some(&b""[..]));
         assert_eq!(Interval::below(b"", false), None);
