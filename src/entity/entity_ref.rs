@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::codec::EncodedRow;
+use super::codec::{EncodedRow, Names};
 use super::datetime::DateTime;
 use super::entity::Entity;
 use super::error::RowError;
@@ -39,13 +39,27 @@ pub struct EntityRef<'a> {
 }
 
 /// The names of an entity's properties in their order: see [`EntityRef::shape`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Shape {
     /// As a row stores them.
     wide: bool,
     ends: Box<[u8]>,
     names: Box<[u8]>,
 }
+
+impl Shape {
+    fn names(&self) -> Names<'_> {
+        Names { wide: self.wide, ends: &self.ends, bytes: &self.names }
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        self.names() == other.names()
+    }
+}
+
+impl Eq for Shape {}
 
 impl<'a> EntityRef<'a> {
     /// The entity that a stored row is. Properties are checked when they are read.
@@ -173,14 +187,14 @@ impl<'a> EntityRef<'a> {
     /// ```
     #[must_use]
     pub fn shape(&self) -> Shape {
-        let (wide, ends, names) = self.row.names();
-        Shape { wide, ends: ends.into(), names: names.into() }
+        let Names { wide, ends, bytes } = self.row.names();
+        Shape { wide, ends: ends.into(), names: bytes.into() }
     }
 
     /// Whether its properties have these names, in this order.
     #[must_use]
     pub fn has_shape(&self, shape: &Shape) -> bool {
-        self.row.names() == (shape.wide, &*shape.ends, &*shape.names)
+        self.row.names() == shape.names()
     }
 
     /// Number of properties, keys and Timestamp not counted.
@@ -229,5 +243,30 @@ impl fmt::Debug for EntityRef<'_> {
             };
         }
         map.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::codec::encode;
+    use super::*;
+
+    /// R-D03: entities differ in the names they have, not in how large they are.
+    #[test]
+    fn r_d03_a_shape_is_names_in_order_whatever_the_size() {
+        let lists = [["Photo", "Size"], ["Size", "Photo"], ["PhotoS", "ize"], ["Photo", "Sizes"]];
+        let row = |[first, second]: [&str; 2], bytes| {
+            encode(&Entity::new("p", "r").with(first, vec![0; bytes]).with(second, 1)).unwrap()
+        };
+        let small_and_large = |names| [9, 65_536].map(|bytes| (names, row(names, bytes)));
+        let rows: Vec<_> = lists.into_iter().flat_map(small_and_large).collect();
+        let entity = |row| EntityRef::new(b"p", b"r", Version::ZERO, row).unwrap();
+        for ((names, row), (others, other)) in
+            rows.iter().flat_map(|a| rows.iter().map(move |b| (a, b)))
+        {
+            let shape = entity(other).shape();
+            assert_eq!(entity(row).has_shape(&shape), names == others, "{names:?} {others:?}");
+            assert_eq!(entity(row).shape() == shape, names == others, "{names:?} {others:?}");
+        }
     }
 }

@@ -31,7 +31,7 @@ mod write;
 pub(crate) use merge::MergeError;
 pub(crate) use merge::Patch;
 pub(crate) use project::Projection;
-pub(crate) use row::{EncodedRow, RawValue, Slot};
+pub(crate) use row::{EncodedRow, Names, RawValue, Slot};
 pub(crate) use write::{Encoder, encode};
 
 /// The newest format of rows that this build writes and reads.

@@ -135,10 +135,10 @@ impl<'a> EncodedRow<'a> {
         Ok(None)
     }
 
-    /// All names in their stored form: how wide their ends are, the ends, the bytes.
+    /// All names.
     #[inline]
-    pub(crate) fn names(&self) -> (bool, &'a [u8], &'a [u8]) {
-        (self.wide, self.name_ends, self.names)
+    pub(crate) fn names(&self) -> Names<'a> {
+        Names { wide: self.wide, ends: self.name_ends, bytes: self.names }
     }
 
     /// The name in a slot.
@@ -282,6 +282,33 @@ impl<'a> EncodedRow<'a> {
     fn wrong_value_length(&self, slot: Slot, kind: Kind, length: usize) -> RowError {
         let (offset, value_type) = (self.value_at(slot), kind.value_type());
         RowError::ValueLength { offset, value_type, length }
+    }
+}
+
+/// The names of a row in their stored form.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a> {
+    pub(crate) wide: bool,
+    pub(crate) ends: &'a [u8],
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Names<'_> {
+    fn ends(&self) -> impl Iterator<Item = usize> {
+        (0..).map_while(|at| end(self.ends, self.wide, at))
+    }
+}
+
+/// The same names have ends of another width in a row that is large by its values.
+impl PartialEq for Names<'_> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let same_ends = if self.wide == other.wide {
+            self.ends == other.ends
+        } else {
+            self.ends().eq(other.ends())
+        };
+        same_ends && self.bytes == other.bytes
     }
 }
 
