@@ -3,7 +3,7 @@
 //! Invariant: no name is twice in it, and none is `Timestamp`. Everything else that the data model
 //! demands is checked when the entity is written, in one place ([`limits`](super::limits)).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::datetime::DateTime;
 use super::etag::ETag;
@@ -66,17 +66,13 @@ impl Entity {
     pub fn from_properties(
         partition_key: impl Into<String>,
         row_key: impl Into<String>,
-        properties: Vec<(String, Value)>,
+        mut properties: Vec<(String, Value)>,
     ) -> Self {
-        let mut entity = Self::new(partition_key, row_key);
-        if properties.iter().all(|(name, _)| name != TIMESTAMP) && names_differ(&properties) {
-            entity.properties = properties;
-            return entity;
+        properties.retain(|(name, _)| name != TIMESTAMP);
+        if !names_differ(&properties) {
+            properties = each_once(properties);
         }
-        for (name, value) in properties {
-            entity.set(name, value);
-        }
-        entity
+        Self::new(partition_key, row_key).with_properties(properties)
     }
 
     /// The entity with a property set; see [`set`](Self::set).
@@ -226,6 +222,22 @@ fn names_differ(properties: &[(String, Value)]) -> bool {
     true
 }
 
+/// Each name in its first place, with its last value.
+fn each_once(properties: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    let mut places = HashMap::with_capacity(properties.len());
+    let mut once: Vec<(String, Value)> = Vec::with_capacity(properties.len());
+    for (name, value) in properties {
+        match places.get(&name).and_then(|&place| once.get_mut(place)) {
+            Some((_, old)) => *old = value,
+            None => {
+                places.insert(name.clone(), once.len());
+                once.push((name, value));
+            }
+        }
+    }
+    once
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,13 +280,37 @@ mod tests {
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let (differ, twice) = many.split_at(39);
         assert_eq!(twice, ["P0"]);
-        let few = [&["A", "B"][..], &["A", "B", "A"], &["A", "B", "B"], &["Timestamp", "A"], &[]];
+        let few = [
+            &["A", "B"][..],
+            &["A", "B", "A"],
+            &["A", "B", "B", "Timestamp", "A", "C", "B"],
+            &["Timestamp", "A", "Timestamp"],
+            &[],
+        ];
         for list in few.into_iter().chain([differ, &many]) {
             let in_turn = pairs(list)
                 .into_iter()
                 .fold(Entity::new("p", "r"), |entity, (name, value)| entity.with(name, value));
             assert_eq!(Entity::from_properties("p", "r", pairs(list)), in_turn);
         }
+    }
+
+    /// Each compared with all before it, they would take a thousand times as long.
+    #[test]
+    fn many_properties_at_once_take_little_longer_for_a_timestamp_and_names_that_come_twice() {
+        const MANY: usize = 100_000;
+        let numbered = |at: usize| (format!("P{at}"), Value::Boolean(true));
+        let timed = |properties: Vec<_>| {
+            let start = std::time::Instant::now();
+            (Entity::from_properties("p", "r", properties), start.elapsed())
+        };
+        let (_, plain) = timed((0..2 * MANY).map(numbered).collect());
+        let twice = (0..2 * MANY).map(|at| numbered(at % MANY));
+        let timestamp = (TIMESTAMP.to_owned(), Value::Boolean(true));
+        let (entity, elapsed) = timed(twice.chain([timestamp]).collect());
+        assert!(elapsed < 200 * plain, "{elapsed:?} beside {plain:?}");
+        let expected: Vec<_> = (0..MANY).map(numbered).collect();
+        assert_eq!(entity.into_properties().collect::<Vec<_>>(), expected);
     }
 
     #[test]
