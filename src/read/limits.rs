@@ -82,9 +82,12 @@ impl<'a> Work<'a> {
         if self.examined >= self.most_examined {
             return Some(StopReason::Examined);
         }
+        // Who is late and cannot stop here hears it again at the next key.
+        if self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline) {
+            return Some(StopReason::Deadline);
+        }
         self.look_at = self.examined.saturating_add(KEYS_PER_LOOK).min(self.most_examined);
-        let is_late = self.deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
-        is_late.then_some(StopReason::Deadline)
+        None
     }
 
     /// How many more may be examined.

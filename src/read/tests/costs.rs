@@ -207,6 +207,23 @@ fn a_deadline_ends_a_page_which_made_progress() {
     assert!((last.partition_key, last.row_key) < (&next.0, &next.1));
 }
 
+/// R-E12: a page that is late between ranges, where there is no key to go on from, ends at the next key.
+#[test]
+fn a_deadline_between_touching_ranges_ends_a_page_at_the_next_key() {
+    let world = World::new(&grid());
+    let one = |p: u64| (Bound::Included(key(p)), Bound::Included(key(p)));
+    let ranges = [
+        ScanRange::new((Bound::Unbounded, Bound::Excluded(key(PARTITIONS - 2))), all()),
+        ScanRange::new(one(PARTITIONS - 2), (Bound::Unbounded, Bound::Excluded(key(64 - ROWS)))),
+        ScanRange::new(one(PARTITIONS - 1), all()),
+    ];
+    let limits = ScanLimits { deadline: Some(Duration::ZERO), ..ScanLimits::default() };
+    let page = pages(&world, &ranges, Direction::Reverse, &limits, None);
+    // The clock is looked at after 64 keys, which are all of two ranges.
+    assert_eq!((page.stop, page.examined), (StopReason::Deadline, 64));
+    assert_eq!(page.next, Some((key(PARTITIONS - 3), key(ROWS - 1))));
+}
+
 /// R-E12: a page whose one row is over the limit takes nothing more, not even a row of no bytes.
 #[test]
 fn an_oversized_entity_is_a_page_of_its_own() {
