@@ -28,7 +28,10 @@ use crate::tombstone::Stretch;
 use crate::version::Version;
 
 /// Keys beside the RowKey intervals that are stepped over before a seek, which costs about as much
-/// as twenty steps: gaps in small partitions end before, and large ones lose little.
+/// as twenty steps: gaps in small partitions end before, and large ones lose little. To seek at once
+/// from the first key behind a partition that was left by a seek takes 0.85 of the time of partitions
+/// of 20 to 1,000 rows, but 1.3 times as long where the interval begins at their second row, and 2.4 times
+/// where they are of one row, which is not in it.
 pub(super) const STEPS_BEFORE_SEEK: u32 = 3;
 
 /// What a span is read from.

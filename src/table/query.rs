@@ -22,7 +22,7 @@ type Projection = Box<dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Se
 ///
 /// Every page is read at one version (R-E11). A page ends at its limits or at the end of the
 /// range, and then has a [`Continuation`] unless nothing is left (R-E12). A RowKey range costs
-/// what it returns, and one seek for each partition (R-E15).
+/// what it returns, and for each partition a few steps and two seeks at most (R-E15).
 ///
 /// ```
 /// use tablestone::{Database, Options};
