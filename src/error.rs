@@ -17,7 +17,8 @@ use crate::version::Version;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed. An operation that returns an error has changed nothing, but for
-/// [`Error::Poisoned`] and [`Error::Io`] from a commit: its outcome is known after reopening.
+/// [`Error::Poisoned`] and [`Error::Io`] from a commit: its outcome is known after reopening; and for an
+/// [import](crate::Table::import), of which earlier parts stay stored, whatever the error.
 ///
 /// ```
 /// use tablestone::{Database, Error, Options};
@@ -73,7 +74,7 @@ pub enum Error {
     /// The entity breaks a rule of the data model, by itself or as a merge's result.
     #[error("operation {index}: the entity cannot be stored")]
     Entity {
-        /// Position of the operation in its batch, from 0.
+        /// Position of the operation in its batch, or of the entity in what is imported or loaded, from 0.
         index: usize,
         /// Which rule, and how.
         source: Box<EntityError>,

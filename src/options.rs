@@ -165,8 +165,8 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Bytes for memtables and block cache together: a memtable is an eighth, two of them have their room
-    /// always, and the cache has what they leave. Default 256 MiB; at least 64 KiB.
+    /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
+    /// them have their room always, and the cache has what they leave. Default 256 MiB; at least 64 KiB.
     memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].
     durability: Durability;
@@ -185,7 +185,8 @@ setters! {
     busy_timeout: Duration;
     /// Entities in a page, unless the query says less. Default 1,000, as the service (R-E12).
     page_entities: usize;
-    /// Stored bytes in a page, unless the query says less. Default 4 MiB, as the service.
+    /// Stored bytes in a page, unless the query says less. Default 4 MiB, as the service; more than
+    /// 1 GiB is taken as that.
     page_bytes: usize;
     /// Operations in a batch. Default 100, as the service (R-E07).
     batch_operations: usize;

@@ -41,7 +41,8 @@ pub(super) type Work<T> = Box<dyn FnOnce(&Pipeline) -> Applied<T> + Send>;
 /// makes sure. It is written and
 /// synced at the latest when the handle is waited on, polled or dropped; many handles can be under
 /// way at once and share a sync. Dropping the handle does not undo the write: it goes on in the
-/// background, and is seen by reads once it is there.
+/// background, and is seen by reads once it is there. Only a write that was not ordered yet, under
+/// overload, is dropped with its handle, and has changed nothing.
 ///
 /// ```
 /// use tablestone::{Database, Options};

@@ -1,7 +1,8 @@
 //! How much a key range holds, and where a table can be cut (R-E23).
 //!
-//! Invariant: neither reads a data block. Files answer from their indexes; a memtable is walked,
-//! as its size is bounded by the memory budget.
+//! Invariant: of a file, an estimate reads the two data blocks that the ends of the range are in, and
+//! split points read none; everything else is in its index. A memtable is walked, as its size is bounded
+//! by the memory budget.
 
 use super::sources::within;
 use crate::entry::Cursor;

@@ -15,7 +15,8 @@ use crate::version::Version;
 pub enum StopReason {
     /// The range is exhausted.
     End,
-    /// It holds as many entities as it may, and there is another.
+    /// It holds as many entities as it may, and there is another, or its limits of work did not let it
+    /// look for one.
     Entities,
     /// Another entity would have made it too large.
     Bytes,

@@ -39,8 +39,9 @@ pub struct Stats {
     pub levels: Vec<LevelStats>,
     /// Bytes of log segments that are kept for the large values in them.
     pub value_bytes: u64,
-    /// Bytes of memory for what is kept of open table files: beside the memory budget, less than
-    /// a thousandth of their size.
+    /// Bytes of memory for what is kept of open table files, beside the memory budget: less than a
+    /// thousandth of their size where neighbouring keys differ within 50 bytes; more where they have more
+    /// in common, about 3 % of what is not compressed at 1,000 bytes.
     pub index_bytes: u64,
     /// Range deletions that compaction has not applied everywhere yet.
     pub range_tombstones: u64,

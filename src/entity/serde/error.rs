@@ -22,8 +22,8 @@ use crate::entity::error::RowError;
 ///
 /// `PartitionKey` and `RowKey` are the keys. `Timestamp`, and a field `ETag` of type
 /// [`ETag`](crate::ETag), are read from the version and never stored. Everything else is an error.
-/// On the way back a number may go into another type if that holds it exactly, and a DateTime or
-/// Guid into a text.
+/// On the way back an integer may go into any number that holds it exactly, a Double into `f32` if that
+/// does, and a DateTime or Guid into a text.
 ///
 /// ```
 /// # #[derive(serde::Serialize)]
