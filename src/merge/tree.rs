@@ -24,7 +24,7 @@
 use std::cmp::Ordering;
 
 use crate::entry::Cursor;
-use crate::key::first_eight;
+use crate::key::{common_prefix, first_eight};
 
 /// Undecided matches after which `shared` is chosen anew. To choose costs a few matches.
 const UNDECIDED_LIMIT: u32 = if cfg!(test) { 1 } else { 32 };
@@ -196,7 +196,7 @@ impl<C: Cursor> MergeCursor<C> {
             let Loser { source, tie } = self.slots[node].loser;
             if tie == Tie::None {
                 let other = self.sources[source as usize].key();
-                longest = longest.max(key.iter().zip(other).take_while(|(a, b)| a == b).count());
+                longest = longest.max(common_prefix(key, other));
             }
             node /= 2;
         }
