@@ -10,8 +10,15 @@ use super::etag::ETag;
 use super::value::{FromValue, IntoValue, Value};
 use crate::version::Version;
 
-/// The system property that shows an entity's version.
+/// The properties that every entity has: its keys, and what shows its version.
+pub(crate) const PARTITION_KEY: &str = "PartitionKey";
+pub(crate) const ROW_KEY: &str = "RowKey";
 pub(crate) const TIMESTAMP: &str = "Timestamp";
+
+/// Whether a property is one that every entity has.
+pub(crate) fn is_system(name: &str) -> bool {
+    matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP)
+}
 
 /// An entity: a PartitionKey and a RowKey, properties with names and typed values, and, once it
 /// was read, a version.

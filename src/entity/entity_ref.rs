@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::codec::{EncodedRow, Names};
 use super::datetime::DateTime;
-use super::entity::Entity;
+use super::entity::{Entity, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use super::error::RowError;
 use super::etag::ETag;
 use super::value::{FromValue, ValueRef};
@@ -71,8 +71,8 @@ impl<'a> EntityRef<'a> {
         row: &'a [u8],
     ) -> Result<Self, RowError> {
         Ok(Self {
-            partition_key: key_text(partition_key, "PartitionKey")?,
-            row_key: key_text(row_key, "RowKey")?,
+            partition_key: key_text(partition_key, PARTITION_KEY)?,
+            row_key: key_text(row_key, ROW_KEY)?,
             version,
             row: EncodedRow::parse(row)?,
         })
@@ -234,8 +234,8 @@ fn key_text<'a>(bytes: &'a [u8], key: &'static str) -> Result<&'a str, RowError>
 impl fmt::Debug for EntityRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        map.entry(&"PartitionKey", &self.partition_key).entry(&"RowKey", &self.row_key);
-        map.entry(&"Timestamp", &self.timestamp());
+        map.entry(&PARTITION_KEY, &self.partition_key).entry(&ROW_KEY, &self.row_key);
+        map.entry(&TIMESTAMP, &self.timestamp());
         for property in self.properties() {
             match property {
                 Ok((name, value)) => map.entry(&name, &value),

@@ -1,7 +1,7 @@
 //! The limits of the data model, and the one place where an entity is held against them
 //! (R-D01, R-D02, R-D04).
 
-use super::entity::{Entity, TIMESTAMP};
+use super::entity::{Entity, is_system};
 use super::error::{EntityError, cut};
 use super::value::ValueRef;
 
@@ -84,7 +84,7 @@ pub(super) fn check_size(size: usize) -> Result<(), EntityError> {
 
 /// What a property may be called.
 pub(super) fn check_name(name: &str) -> Result<(), EntityError> {
-    if matches!(name, "PartitionKey" | "RowKey" | TIMESTAMP) {
+    if is_system(name) {
         return Err(EntityError::NameReserved { name: name.into() });
     }
     check_identifier(name)

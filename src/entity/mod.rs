@@ -28,6 +28,7 @@ mod value;
 pub use self::serde::SerdeError;
 pub use datetime::DateTime;
 pub use entity::Entity;
+pub(crate) use entity::is_system;
 pub use entity_ref::{EntityRef, Shape};
 pub use error::{EntityError, NotAnEntity, ParseError, RowError};
 pub use etag::{ETag, IfMatch};

@@ -8,12 +8,9 @@
 use std::str::FromStr;
 
 use super::error::FilterError;
+use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::limits::check_identifier;
 use crate::entity::value::Value;
-
-const PARTITION_KEY: &str = "PartitionKey";
-const ROW_KEY: &str = "RowKey";
-const TIMESTAMP: &str = "Timestamp";
 
 /// A condition on the properties and keys of entities (R-D06): parsed from the text of a `$filter`,
 /// or built without text. A query evaluates it on stored rows, and reads only the keys that it

@@ -7,9 +7,9 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::error::SerdeError;
-use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID, PARTITION_KEY, ROW_KEY};
+use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID};
 use crate::entity::datetime::DateTime;
-use crate::entity::entity::TIMESTAMP;
+use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::error::RowError;
 use crate::entity::etag::ETag;
 use crate::entity::value::ValueRef;

@@ -15,7 +15,7 @@ pub use error::SerdeError;
 
 use ::serde::{Deserialize, Serialize};
 
-use super::entity::Entity;
+use super::entity::{Entity, PARTITION_KEY, ROW_KEY};
 use super::entity_ref::EntityRef;
 
 /// The names of newtypes by which values keep their type.
@@ -23,9 +23,7 @@ const DATE_TIME: &str = "$tablestone::DateTime";
 const GUID: &str = "$tablestone::Guid";
 const ETAG: &str = "$tablestone::ETag";
 
-/// Fields that are no properties.
-const PARTITION_KEY: &str = "PartitionKey";
-const ROW_KEY: &str = "RowKey";
+/// A field that is no property.
 const ETAG_FIELD: &str = "ETag";
 
 /// With the feature `serde`.

@@ -4,8 +4,8 @@ use serde::ser::{Error, Impossible, Serialize, SerializeMap, SerializeStruct, Se
 use serde::ser::{SerializeSeq, SerializeTuple};
 
 use super::error::SerdeError;
-use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID, PARTITION_KEY, ROW_KEY};
-use crate::entity::entity::TIMESTAMP;
+use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID};
+use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::value::Value;
 
 type Result<T, E = SerdeError> = std::result::Result<T, E>;

@@ -15,7 +15,7 @@ use super::stream::EntityStream;
 use super::view::{EntityView, not_an_entity};
 use crate::entity::codec::{EncodedRow, Projection};
 use crate::entity::filter::{CompiledFilter, KeyBox, StoredRow};
-use crate::entity::{Entity, EntityRef, Explain, Filter, RowError};
+use crate::entity::{Entity, EntityRef, Explain, Filter, RowError, is_system};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
 use crate::table::continuation::Continuation;
@@ -291,11 +291,6 @@ fn scan_ranges<'a>(boxes: impl ExactSizeIterator<Item = &'a KeyBox>) -> Vec<Scan
 fn stored(row: RowRef<'_>) -> StoredRow<'_> {
     let RowRef { partition_key, row_key, version, value } = row;
     StoredRow { partition_key, row_key, version, bytes: value }
-}
-
-/// Whether it is one of those that every entity has in any case.
-fn is_system(name: &str) -> bool {
-    matches!(name, "PartitionKey" | "RowKey" | "Timestamp")
 }
 
 /// Iterator over the pages of a query; ends after the last page or the first error.
