@@ -9,6 +9,7 @@
 //! written as 0x01 0x01 and 0x01 0x02, any other byte as itself, and 0x00 ends the component.
 
 use std::fmt;
+use std::ops::Bound;
 
 const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
@@ -47,6 +48,9 @@ impl fmt::Display for TableId {
         write!(f, "{}", self.0)
     }
 }
+
+/// Both ends of a range of PartitionKeys or RowKeys.
+pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Appends the encoded table id: the prefix of all keys of that table.
 pub(crate) fn push_table(out: &mut Vec<u8>, table: TableId) {
@@ -209,6 +213,17 @@ pub(crate) fn table_of(key: &[u8]) -> TableId {
     TableId(id)
 }
 
+/// PartitionKey and RowKey of an encoded key, which may be cut short.
+pub(crate) fn decode(key: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (partition, row) = key.split_at(partition_len(key));
+    let component = |terminated: &[u8]| {
+        let mut out = Vec::with_capacity(terminated.len());
+        push_unescaped(&mut out, terminated.strip_suffix(&[TERMINATOR]).unwrap_or(terminated));
+        out
+    };
+    (component(partition.get(table_len(key)..).unwrap_or_default()), component(row))
+}
+
 /// Appends a component without its escapes: what the caller gave to [`push_component`].
 pub(crate) fn push_unescaped(out: &mut Vec<u8>, escaped: &[u8]) {
     if !has_byte_up_to(ESCAPE, escaped) {
@@ -344,11 +359,11 @@ mod tests {
         #[test]
         fn a_component_is_given_back(t in table(), pk in component(), rk in component()) {
             let key = encode(TableId(t), &pk, &rk);
-            let (partition, row) = key.split_at(partition_len(&key));
-            let mut prefix = Vec::new();
-            push_table(&mut prefix, TableId(t));
-            prop_assert_eq!(unescaped(&partition[prefix.len()..partition.len() - 1]), pk);
-            prop_assert_eq!(unescaped(&row[..row.len() - 1]), rk);
+            for cut in 0..key.len() {
+                let (partition_key, row_key) = decode(&key[..cut]);
+                prop_assert!(pk.starts_with(&partition_key) && rk.starts_with(&row_key));
+            }
+            prop_assert_eq!(decode(&key), (pk, rk));
         }
 
         #[test]

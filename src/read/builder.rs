@@ -222,17 +222,6 @@ fn inner(key: &[u8], skip: usize) -> &[u8] {
     key.get(skip..end).unwrap_or_default()
 }
 
-/// PartitionKey and RowKey of an encoded key.
-pub(super) fn parts(key: &[u8]) -> Continuation {
-    let (partition, _) = key.split_at(key::partition_len(key));
-    let unescaped = |component: &[u8]| {
-        let mut out = Vec::with_capacity(component.len());
-        key::push_unescaped(&mut out, component);
-        out
-    };
-    (unescaped(inner(partition, key::table_len(key))), unescaped(inner(key, partition.len())))
-}
-
 fn push(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<Piece> {
     let start = bytes.len();
     bytes.extend_from_slice(piece);

@@ -73,14 +73,13 @@ fn with_values(file: &TableFile, bytes: u64) -> u64 {
 /// Up to `parts - 1` PartitionKeys, ascending, that cut a table into parts of about equal size;
 /// each begins a part.
 pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<Vec<Vec<u8>>> {
-    let mut start = Vec::new();
-    key::push_table(&mut start, table);
+    let start = key::encode_table(table);
     let end = key::prefix_end(&start);
     let mut fences = fences(view, &start, &end)?;
     fences.sort_unstable();
     let total: u64 = fences.iter().map(|(_, bytes)| bytes).sum();
     // Nothing, or next to nothing, lies before the first fence's partition.
-    let first = fences.first().map(|(fence, _)| partition_key(fence, start.len()));
+    let first = fences.first().map(|(fence, _)| key::decode(fence).0);
     let mut points: Vec<Vec<u8>> = Vec::new();
     let mut before = 0;
     for (fence, bytes) in fences {
@@ -91,7 +90,7 @@ pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<
         if wanted >= parts as u64 || u128::from(before) * (parts as u128) < share {
             continue;
         }
-        let partition_key = partition_key(&fence, start.len());
+        let (partition_key, _) = key::decode(&fence);
         if points.last().or(first.as_ref()).is_some_and(|last| *last < partition_key) {
             points.push(partition_key);
         }
@@ -118,15 +117,6 @@ fn fences(view: &View, start: &[u8], end: &[u8]) -> Result<Vec<(Vec<u8>, u64)>> 
         })?;
     }
     Ok(fences)
-}
-
-fn partition_key(fence: &[u8], table_len: usize) -> Vec<u8> {
-    let prefix = fence.get(..key::partition_len(fence)).unwrap_or_default();
-    let escaped = prefix.get(table_len..).unwrap_or_default();
-    let mut out = Vec::with_capacity(escaped.len());
-    // A fence may be cut short, before the terminator.
-    key::push_unescaped(&mut out, escaped.strip_suffix(&[0]).unwrap_or(escaped));
-    out
 }
 
 fn memtables(view: &View) -> impl Iterator<Item = &Memtable> {

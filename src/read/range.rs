@@ -8,7 +8,7 @@ use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use super::rows::{self, RowSpan};
-use crate::key::{self, TableId};
+use crate::key::{self, KeyBounds, TableId};
 
 /// Which way a page goes through the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,6 @@ pub(crate) enum Direction {
     Forward,
     Reverse,
 }
-
-/// Both ends of a range of PartitionKeys or RowKeys.
-pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The entities whose PartitionKey is in a range and whose RowKey is in one of several (R-E14,
 /// R-E15).

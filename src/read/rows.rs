@@ -6,13 +6,12 @@
 
 use std::ops::Bound;
 
-use super::range::KeyBounds;
-use crate::key;
+use crate::key::{self, KeyBounds};
 
 /// Intervals of RowKeys, and the partition whose keys are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowSpan {
-    intervals: Vec<Interval>,
+    intervals: Vec<RowInterval>,
     /// The first interval that ends after the key looked at last.
     at: usize,
     /// The partition entered: the prefix of its keys.
@@ -23,14 +22,14 @@ pub(crate) struct RowSpan {
 
 /// An interval of what follows a partition's prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Interval {
+struct RowInterval {
     /// The first key; empty if unbounded.
     low: Vec<u8>,
     /// The first key no longer in it; `None` if unbounded.
     high: Option<Vec<u8>>,
 }
 
-impl Interval {
+impl RowInterval {
     /// `None` if it is empty.
     fn new(bounds: &KeyBounds) -> Option<Self> {
         let mut low = Vec::new();
@@ -91,7 +90,7 @@ fn push_row(prefix: &mut Vec<u8>, row_key: &[u8], more: Option<u8>) {
 impl RowSpan {
     /// `None` if there is no RowKey in the ranges, which are ascending and disjoint.
     pub(super) fn new(ranges: &[KeyBounds]) -> Option<Self> {
-        let intervals: Vec<Interval> = ranges.iter().filter_map(Interval::new).collect();
+        let intervals: Vec<RowInterval> = ranges.iter().filter_map(RowInterval::new).collect();
         debug_assert!(intervals.is_sorted_by(|a, b| !a.ends_after(&b.low)), "{ranges:?}");
         let none = intervals.is_empty();
         (!none).then_some(Self { intervals, at: 0, partition: Vec::new(), bound: Vec::new() })
@@ -103,7 +102,7 @@ impl RowSpan {
 
     /// Whether every RowKey is in it.
     pub(super) fn is_unbounded(&self) -> bool {
-        matches!(&*self.intervals, [Interval { low, high: None }] if low.is_empty())
+        matches!(&*self.intervals, [RowInterval { low, high: None }] if low.is_empty())
     }
 
     /// The first possible key in a partition.
@@ -115,7 +114,7 @@ impl RowSpan {
     /// The first key after all possible ones in a partition.
     pub(super) fn high_in(&self, prefix: &[u8]) -> Vec<u8> {
         match self.intervals.last() {
-            Some(Interval { high: Some(high), .. }) => [prefix, high].concat(),
+            Some(RowInterval { high: Some(high), .. }) => [prefix, high].concat(),
             _ => key::prefix_end(prefix),
         }
     }

@@ -14,14 +14,14 @@
 //!             └────────────── next key ◄─────────────────────┴─────┘
 //! ```
 
-use super::builder::{Offered, PageBuilder, parts};
+use super::builder::{Offered, PageBuilder};
 use super::limits::Work;
 use super::page::StopReason;
 use super::range::{Continuation, Direction, Span};
 use super::shadow::Shadow;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
-use crate::key::common_prefix;
+use crate::key::{self, common_prefix};
 use crate::levels::Values;
 use crate::merge::{Merge, SortedFile, Source};
 use crate::tombstone::Stretch;
@@ -348,5 +348,5 @@ impl<'a> Examiner<'a, '_, '_> {
 
 #[cold]
 fn stopped<'a>(stop: StopReason, entry: &Entry<'_>) -> Pause<'a> {
-    Pause::Over(Walked::Stopped(stop, parts(entry.key)))
+    Pause::Over(Walked::Stopped(stop, key::decode(entry.key)))
 }

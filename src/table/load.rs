@@ -147,18 +147,7 @@ impl TableLoader {
 
     #[cold]
     fn out_of_order(&self, partition_key: &[u8], row_key: &[u8]) -> Error {
-        let (table, partition) =
-            (key::table_len(&self.last_key), key::partition_len(&self.last_key));
-        let component = |range: std::ops::Range<usize>| {
-            let mut out = Vec::new();
-            key::push_unescaped(&mut out, self.last_key.get(range).unwrap_or_default());
-            out
-        };
-        // Each ends with a terminator.
-        let after = (
-            component(table..partition.saturating_sub(1)),
-            component(partition..self.last_key.len().saturating_sub(1)),
-        );
+        let after = key::decode(&self.last_key);
         let found = (partition_key.to_vec(), row_key.to_vec());
         Error::OutOfOrder(Box::new(OutOfOrder { index: self.report.rows, after, found }))
     }

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::intervals::{Interval, KeyBounds};
+use super::intervals::Interval;
+use crate::key::KeyBounds;
 
 /// Intervals that a set may have before it is replaced by a simpler one around it. A scan has all of
 /// them in memory, RowKeys for each partition. Lists of 10,000 keys, which have two each at most,

@@ -5,11 +5,11 @@
 
 use std::ops::RangeBounds;
 
-use super::intervals::KeyBounds;
 use super::naive::passes;
 use super::{CompiledFilter, Filter, StoredRow};
 use crate::entity::Entity;
 use crate::entity::codec::encode;
+use crate::key::KeyBounds;
 use crate::version::Version;
 
 /// A text is refused at a place in it, or prints as a text that parses to the same filter.

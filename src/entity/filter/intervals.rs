@@ -7,8 +7,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Both ends of a range of PartitionKeys or RowKeys.
-pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+use crate::key::KeyBounds;
 
 /// From `low` to before `high`, or on to the last key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@
 use super::boxes::KeyBoxes;
 use super::explain::Explain;
 use super::expr::{Comparison, Connective, Filter, Node, Operand, Operator};
-use super::intervals::{Interval, KeyBounds};
+use super::intervals::Interval;
+use crate::key::KeyBounds;
 
 /// Intervals that planning may look at. Ten thousand keys joined by `or` take about 400,000; a
 /// filter that is made to take more is not worth the time.

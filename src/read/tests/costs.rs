@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::world::{Step, TABLE, TickingClock, World, version};
-use crate::read::range::KeyBounds;
+use crate::key::KeyBounds;
 use crate::read::scan::STEPS_BEFORE_SEEK;
 use crate::read::{
     Direction, PageData, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason, scan,

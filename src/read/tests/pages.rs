@@ -8,7 +8,7 @@ use super::world::{
     KEYS, Live, Pair, Step, TABLE, TickingClock, World, component, pair, steps, version,
 };
 use crate::error::Error;
-use crate::read::range::KeyBounds;
+use crate::key::KeyBounds;
 use crate::read::{
     Direction, PageData, PartitionStop, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest,
     StopReason, Take, WhenFull, scan,

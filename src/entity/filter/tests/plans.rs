@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::generate::{entity, expression, filter, key, key_condition, version};
 use crate::entity::Entity;
 use crate::entity::filter::boxes::MAX_INTERVALS;
-use crate::entity::filter::intervals::KeyBounds;
 use crate::entity::filter::naive::passes;
 use crate::entity::filter::{Explain, Filter, KeyBox, Plan};
+use crate::key::KeyBounds;
 use crate::version::Version;
 
 fn explain(text: &str) -> Explain {
