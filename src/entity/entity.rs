@@ -302,22 +302,15 @@ mod tests {
         }
     }
 
-    /// Each compared with all before it, they would take a thousand times as long.
+    /// Each compared with all before it, they would take minutes.
     #[test]
-    fn many_properties_at_once_take_little_longer_for_a_timestamp_and_names_that_come_twice() {
-        const MANY: usize = 100_000;
+    fn many_properties_at_once_are_a_timestamp_left_out_and_each_name_once() {
+        const MANY: usize = 300_000;
         let numbered = |at: usize| (format!("P{at}"), Value::Boolean(true));
-        let timed = |properties: Vec<_>| {
-            let start = std::time::Instant::now();
-            (Entity::from_properties("p", "r", properties), start.elapsed())
-        };
-        let (_, plain) = timed((0..2 * MANY).map(numbered).collect());
         let twice = (0..2 * MANY).map(|at| numbered(at % MANY));
         let timestamp = (TIMESTAMP.to_owned(), Value::Boolean(true));
-        let (entity, elapsed) = timed(twice.chain([timestamp]).collect());
-        assert!(elapsed < 200 * plain, "{elapsed:?} beside {plain:?}");
-        let expected: Vec<_> = (0..MANY).map(numbered).collect();
-        assert_eq!(entity.into_properties().collect::<Vec<_>>(), expected);
+        let entity = Entity::from_properties("p", "r", twice.chain([timestamp]).collect());
+        assert!(entity.into_properties().eq((0..MANY).map(numbered)));
     }
 
     #[test]
