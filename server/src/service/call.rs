@@ -6,6 +6,7 @@ use http::request::Parts;
 
 use super::account::AccountState;
 use super::catalog::TableState;
+use super::keys::check_table_name;
 use crate::address::{Address, Parameter, QueryString, Style};
 use crate::auth::{Grant, Operation};
 use crate::error::{ErrorCode, ServiceError};
@@ -59,6 +60,9 @@ impl Call<'_> {
 
     /// A table of the account, in whatever case it is named.
     pub(super) fn table(&self, name: &str) -> Result<Arc<TableState>, ServiceError> {
-        self.account.table(name).ok_or_else(|| ErrorCode::TableNotFound.error())
+        self.account.table(name).ok_or_else(|| match check_table_name(name) {
+            Ok(()) => ErrorCode::TableNotFound.error(),
+            Err(impossible) => impossible,
+        })
     }
 }

@@ -58,9 +58,9 @@ async fn r_s12_hostile_addresses() {
         ("/people(PartitionKey='%00',RowKey='r')", 400, "OutOfRangeInput"),
         ("/people(PartitionKey='p',RowKey='%0D%0AX:%20y')", 400, "OutOfRangeInput"),
         ("/people(PartitionKey='p',RowKey='..%2F..%2F..%2Fetc%2Fpasswd')", 400, "OutOfRangeInput"),
-        ("/../../people(PartitionKey='p',RowKey='r')", 404, "TableNotFound"),
-        ("/%00", 404, "TableNotFound"),
-        ("/peo%00ple", 404, "TableNotFound"),
+        ("/../../people(PartitionKey='p',RowKey='r')", 400, "InvalidResourceName"),
+        ("/%00", 400, "InvalidResourceName"),
+        ("/peo%00ple", 400, "InvalidResourceName"),
         ("/people(PartitionKey='p',RowKey='r", 400, "InvalidInput"),
         ("/people(((((((((((((((", 400, "InvalidInput"),
         ("/people()()()", 400, "InvalidInput"),
@@ -75,7 +75,7 @@ async fn r_s12_hostile_addresses() {
         ("/people?$select=%00,%FF", 400, "InvalidUri"),
         ("/people?comp=acl&comp=acl", 400, "InvalidQueryParameterValue"),
         (&*format!("/people(PartitionKey='{long}',RowKey='r')"), 400, "PropertyValueTooLarge"),
-        (&*format!("/{long}"), 404, "TableNotFound"),
+        (&*format!("/{long}"), 400, "OutOfRangeInput"),
         (&*format!("/people?x={}", "&y=".repeat(20_000)), 200, ""),
     ] {
         let answer = send(&mut client, "GET", path, &[], "").await;
