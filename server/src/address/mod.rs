@@ -81,7 +81,7 @@ impl<'a> Address<'a> {
         }
         let rest =
             if secondary && style == Style::Path { named_twice(&account, rest) } else { rest };
-        let resource = Resource::parse(rest.trim_start_matches('/'))?;
+        let resource = Resource::parse(&account, rest.trim_start_matches('/'))?;
         Ok(Self { account, secondary, style, resource })
     }
 }

@@ -35,7 +35,7 @@ pub enum Resource {
 
 impl Resource {
     /// Reads what follows the account's slash, as it was sent.
-    pub(crate) fn parse(path: &str) -> Result<Self, ServiceError> {
+    pub(crate) fn parse(account: &str, path: &str) -> Result<Self, ServiceError> {
         let path = &*decode(path, Plus::Itself)?;
         let (name, keys) = match path.find('(') {
             None => (path, None),
@@ -51,15 +51,19 @@ impl Resource {
             },
             (name, keys) => {
                 let keys = keys.map_or(Ok(Keys::None), |keys| KeyReader::read(keys, path))?;
-                Self::of_table(name, keys)
+                // Who has a table's address for the account's asks for `Tables` of the table.
+                match name.rsplit_once('/') {
+                    Some((table, set)) if is_tables(set) => Self::of_table(account, table, keys),
+                    _ => Self::of_table(account, name, keys),
+                }
             }
         }
     }
 
-    fn of_table(name: &str, keys: Keys) -> Result<Self, ServiceError> {
+    fn of_table(account: &str, name: &str, keys: Keys) -> Result<Self, ServiceError> {
         let table = name.to_owned();
         // No table can have the name of the set of tables, in any case.
-        match (name.eq_ignore_ascii_case("Tables"), keys) {
+        match (is_tables(name), keys) {
             (true, Keys::None) => Ok(Self::Tables),
             (true, Keys::Name(table)) => Ok(Self::Table { table }),
             (false, Keys::None) => Ok(Self::Entities { table }),
@@ -67,12 +71,16 @@ impl Resource {
                 Ok(Self::Entity { table, partition_key, row_key })
             }
             (true, Keys::Pair { .. }) | (false, Keys::Name(_)) => Err(ErrorCode::InvalidInput
-                .because(
+                .because(format_args!(
                     "The number of keys specified in the URI does not match number of key \
-                     properties for the resource.",
-                )),
+                     properties for the resource '{account}.{name}'."
+                ))),
         }
     }
+}
+
+fn is_tables(name: &str) -> bool {
+    name.eq_ignore_ascii_case("Tables")
 }
 
 /// What stands in an address's parentheses.
@@ -212,8 +220,12 @@ mod tests {
 
     use super::*;
 
+    fn parse(path: &str) -> Result<Resource, ServiceError> {
+        Resource::parse("a", path)
+    }
+
     fn entity(path: &str) -> (String, String, String) {
-        match Resource::parse(path) {
+        match parse(path) {
             Ok(Resource::Entity { table, partition_key, row_key }) => {
                 (table, partition_key, row_key)
             }
@@ -239,10 +251,12 @@ mod tests {
             ("t", Resource::Entities { table: table() }),
             ("t()", Resource::Entities { table: table() }),
             ("%74%28%29", Resource::Entities { table: table() }),
+            ("t/Tables", Resource::Entities { table: table() }),
+            ("t/Tables()", Resource::Entities { table: table() }),
             ("$batch", Resource::Batch),
             ("%24batch", Resource::Batch),
         ] {
-            assert_eq!(Resource::parse(path).unwrap(), resource, "{path}");
+            assert_eq!(parse(path).unwrap(), resource, "{path}");
         }
     }
 
@@ -276,7 +290,7 @@ mod tests {
 
     #[test]
     fn addresses_out_of_form_say_where() {
-        let message = |path| Resource::parse(path).unwrap_err().message().to_owned();
+        let message = |path| parse(path).unwrap_err().message().to_owned();
         assert_eq!(
             message("t(PartitionKey=1,RowKey='r')"),
             "Syntax error in 't(PartitionKey=1,RowKey='r')': expected ''' at column 16."
@@ -295,14 +309,15 @@ mod tests {
             "t(partitionkey='p',RowKey='r')",
             "t(PartitionKey='O'Brien',RowKey='r')",
             "t('p')",
+            "t/Tables('t')",
             "Tables(PartitionKey='p',RowKey='r')",
             "Tables('t",
         ] {
-            let code = Resource::parse(path).unwrap_err().code();
+            let code = parse(path).unwrap_err().code();
             assert_eq!(code, ErrorCode::InvalidInput, "{path}");
         }
         for path in ["$batch()", "$metadata()", "$other", "('t')", "t%"] {
-            let code = Resource::parse(path).unwrap_err().code();
+            let code = parse(path).unwrap_err().code();
             assert_eq!(code, ErrorCode::InvalidUri, "{path}");
         }
     }

@@ -7,7 +7,7 @@ use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys;
 use super::print::Print;
-use super::write::{Done, Echo, Write};
+use super::write::{Done, Echo, Order, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
@@ -47,14 +47,15 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         let headers = &call.head.headers;
         let if_match = if_match(headers)?;
-        let parse = || Write::body(request_format(headers, call.version)?, body, decode_entity);
-        let (table, write) = Write::parse(call.verb, &call.address.resource, if_match, parse)?;
-        write.allow(call, table)?;
+        let order = Order::of(call.verb, &call.address.resource, if_match)?;
+        call.allow(order.operation(), Some(order.table))?;
+        let table = call.table(order.table)?;
+        let read = || Write::body(request_format(headers, call.version)?, body, decode_entity);
+        let write = order.with_body(call, read)?;
         let echo = match call.verb {
             Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
             _ => Echo::none(),
         };
-        let table = call.table(table)?;
         let version = write.run(&self.waits, &table).await?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::answer::Answer;
 use super::call::Call;
 use super::catalog::TableState;
-use super::write::{Done, Echo, Likeness, Say, Write};
+use super::write::{Done, Echo, Likeness, Order, Say, Write};
 use super::{TableService, failure};
 use crate::address::{Address, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
@@ -48,6 +48,9 @@ const COMMON: [(&str, &str); 3] = [
     ("Cache-Control", "no-cache"),
     ("DataServiceVersion", "3.0;"),
 ];
+
+/// The error of an operation on another table or partition than the first.
+const OTHER_PARTITION: ServiceError = ErrorCode::CommandsInBatchActOnDifferentPartitions.error();
 
 /// Why a change set failed, and by which operation.
 struct Failed {
@@ -166,28 +169,23 @@ async fn commit(
     requests: &[SubRequest<'_>],
 ) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
-    let mut table_of_all: Option<String> = None;
+    let mut table = None;
     let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
     let mut known = Known::nothing(call);
     for (index, request) in requests.iter().enumerate() {
-        let (table, operation) = known.read(call, request).map_err(at(index))?;
-        let write = &operation.write;
-        let first = table_of_all.get_or_insert_with(|| table.to_owned());
+        let operation = known.read(call, request, &mut table).map_err(at(index))?;
         let same_partition = operations
             .first()
-            .is_none_or(|first| first.write.partition_key() == write.partition_key());
-        if !same_partition || !table.eq_ignore_ascii_case(first) {
-            let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-            return Err(at(index)(code.error()));
+            .is_none_or(|first| first.write.partition_key() == operation.write.partition_key());
+        if !same_partition {
+            return Err(at(index)(OTHER_PARTITION));
         }
-        write.allow(call, table).map_err(at(index))?;
         operations.push(operation);
     }
-    let Some(table) = table_of_all else {
+    let Some(table) = table else {
         let error = ErrorCode::InvalidInput.because("The change set has no operations.");
         return Err(at(0)(error));
     };
-    let table = call.table(&table).map_err(at(0))?;
     let version = apply(service, &table, &operations).await?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let mut done = Done::new(call, &table, partition_key, version);
@@ -202,6 +200,22 @@ async fn commit(
         }
     }
     Ok(answers.writer)
+}
+
+/// Lets an operation be read on if it is allowed, and the table, which the first finds, is that of all.
+fn admit(
+    call: &Call<'_>,
+    order: &Order<'_>,
+    table: &mut Option<Arc<TableState>>,
+) -> Result<(), ServiceError> {
+    if table.as_ref().is_some_and(|first| !order.table.eq_ignore_ascii_case(&first.name)) {
+        return Err(OTHER_PARTITION);
+    }
+    call.allow(order.operation(), Some(order.table))?;
+    if table.is_none() {
+        *table = Some(call.table(order.table)?);
+    }
+    Ok(())
 }
 
 /// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory
@@ -320,12 +334,13 @@ impl<'r> Known<'r> {
         Self { sent, headers, conditional, verb, format, echo, target, resource, decoder }
     }
 
-    /// Reads an operation, and the name of its table.
+    /// Reads an operation that is admitted.
     fn read(
         &mut self,
         call: &Call<'r>,
         request: &'r SubRequest<'r>,
-    ) -> Result<(&str, Operation<'r>), ServiceError> {
+        table: &mut Option<Arc<TableState>>,
+    ) -> Result<Operation<'r>, ServiceError> {
         if !Arc::ptr_eq(&self.sent, &request.headers) {
             self.headers = headers(call, &request.headers);
             self.sent = Arc::clone(&request.headers);
@@ -342,11 +357,12 @@ impl<'r> Known<'r> {
         }
         let Self { headers, format, echo, resource, decoder, .. } = self;
         let if_match = if self.conditional { if_match(headers)? } else { None };
-        let body = || {
+        let order = Order::of(verb, resource, if_match)?;
+        admit(call, &order, table)?;
+        let write = order.with_body(call, || {
             let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
             Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
-        };
-        let (table, write) = Write::parse(verb, resource, if_match, body)?;
+        })?;
         let echo = match (verb, *echo) {
             (Verb::Post, Some(known)) => known,
             (Verb::Post, None) => {
@@ -355,7 +371,7 @@ impl<'r> Known<'r> {
             }
             _ => Echo::none(),
         };
-        Ok((table, Operation { write, echo }))
+        Ok(Operation { write, echo })
     }
 }
 
@@ -413,7 +429,7 @@ fn locate<'r>(
         None if target.starts_with('/') => (outer, target),
         // Relative to the account.
         None => {
-            let resource = Resource::parse(target)?;
+            let resource = Resource::parse(&call.address.account, target)?;
             return Ok((Address { resource, ..call.address.clone() }, query));
         }
     };

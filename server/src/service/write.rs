@@ -1,4 +1,5 @@
-//! [`Write`]: a write of one entity, on its own or in a transaction.
+//! [`Write`]: a write of one entity, on its own or in a transaction; [`Order`]: what is known of it before
+//! its body is read.
 
 use std::borrow::Cow;
 
@@ -43,6 +44,79 @@ pub(super) fn action(verb: Verb, headers: &HeaderMap) -> Action {
     }
 }
 
+/// What a request is to do to an entity, without what its body says.
+#[derive(Debug)]
+pub(super) struct Order<'t> {
+    /// The table's name in whatever case.
+    pub(super) table: &'t str,
+    kind: Kind,
+    precondition: Precondition,
+    /// PartitionKey and RowKey of the address; those of an insert are in its body.
+    keys: Option<(&'t str, &'t str)>,
+}
+
+impl<'t> Order<'t> {
+    /// What a request says by its verb, what it is addressed to and its `If-Match`.
+    pub(super) fn of(
+        verb: Verb,
+        resource: &'t Resource,
+        if_match: Option<&str>,
+    ) -> Result<Self, ServiceError> {
+        let tag = if_match.map(str::parse::<IfMatch>).transpose();
+        let tag = tag.map_err(|error| ErrorCode::InvalidInput.because(error))?;
+        match (resource, verb) {
+            (Resource::Entities { table }, Verb::Post) => {
+                Ok(Self { table, kind: Kind::Put, precondition: Precondition::Absent, keys: None })
+            }
+            (Resource::Entity { table, partition_key, row_key }, verb) => {
+                let kind = match verb {
+                    Verb::Put => Kind::Put,
+                    Verb::Merge => Kind::Merge,
+                    Verb::Delete if tag.is_some() => Kind::Delete,
+                    Verb::Delete => {
+                        return Err(ErrorCode::InvalidInput
+                            .because("A delete needs an If-Match header: an ETag, or *."));
+                    }
+                    _ => return Err(ErrorCode::MethodNotAllowed.error()),
+                };
+                let precondition = tag.map_or(Precondition::None, Precondition::from);
+                Ok(Self { table, kind, precondition, keys: Some((partition_key, row_key)) })
+            }
+            _ => Err(ErrorCode::MethodNotAllowed.error()),
+        }
+    }
+
+    /// What permission it needs.
+    pub(super) fn operation(&self) -> Operation {
+        match (self.kind, self.precondition) {
+            (Kind::Delete, _) => Operation::DeleteEntity,
+            (Kind::Put, Precondition::Absent) => Operation::InsertEntity,
+            (_, Precondition::None) => Operation::UpsertEntity,
+            _ => Operation::UpdateEntity,
+        }
+    }
+
+    /// The write, once its body is read, if this request's signature allows it for the entity's keys.
+    pub(super) fn with_body<'r>(
+        self,
+        call: &Call<'_>,
+        body: impl FnOnce() -> Result<EntityBody<'r>, ServiceError>,
+    ) -> Result<Write<'r>, ServiceError> {
+        let Self { kind, precondition, keys, .. } = self;
+        let mut body = if kind == Kind::Delete { EntityBody::default() } else { body()? };
+        let (partition_key, row_key) = match keys {
+            // The address's keys count, whatever the body's are.
+            Some((partition_key, row_key)) => {
+                (partition_key.to_owned().into(), row_key.to_owned().into())
+            }
+            None => body.take_keys()?,
+        };
+        keys::check(&partition_key, &row_key)?;
+        call.grant.allow_entity(&partition_key, &row_key)?;
+        Ok(Write { kind, precondition, partition_key, row_key, body })
+    }
+}
+
 /// A write of one entity, which is borrowed from the request as far as it can be.
 #[derive(Debug)]
 pub(super) struct Write<'r> {
@@ -55,47 +129,6 @@ pub(super) struct Write<'r> {
 }
 
 impl<'r> Write<'r> {
-    /// Reads a write from what it is addressed to, its `If-Match` and its body.
-    ///
-    /// Returns the name of the table with it.
-    pub(super) fn parse<'t>(
-        verb: Verb,
-        resource: &'t Resource,
-        if_match: Option<&str>,
-        body: impl FnOnce() -> Result<EntityBody<'r>, ServiceError>,
-    ) -> Result<(&'t str, Self), ServiceError> {
-        let tag = if_match.map(str::parse::<IfMatch>).transpose();
-        let tag = tag.map_err(|error| ErrorCode::InvalidInput.because(error))?;
-        let (table, write) = match (resource, verb) {
-            (Resource::Entities { table }, Verb::Post) => {
-                let mut body = body()?;
-                let (partition_key, row_key) = body.take_keys()?;
-                let (kind, precondition) = (Kind::Put, Precondition::Absent);
-                (table, Self { kind, precondition, partition_key, row_key, body })
-            }
-            (Resource::Entity { table, partition_key, row_key }, verb) => {
-                let (kind, body) = match verb {
-                    Verb::Put => (Kind::Put, body()?),
-                    Verb::Merge => (Kind::Merge, body()?),
-                    Verb::Delete if tag.is_some() => (Kind::Delete, EntityBody::default()),
-                    Verb::Delete => {
-                        return Err(ErrorCode::InvalidInput
-                            .because("A delete needs an If-Match header: an ETag, or *."));
-                    }
-                    _ => return Err(ErrorCode::MethodNotAllowed.error()),
-                };
-                let precondition = tag.map_or(Precondition::None, Precondition::from);
-                // The address's keys count, whatever the body's are.
-                let (partition_key, row_key) = (partition_key.clone(), row_key.clone());
-                let (partition_key, row_key) = (partition_key.into(), row_key.into());
-                (table, Self { kind, precondition, partition_key, row_key, body })
-            }
-            _ => return Err(ErrorCode::MethodNotAllowed.error()),
-        };
-        keys::check(&write.partition_key, &write.row_key)?;
-        Ok((table, write))
-    }
-
     /// Reads a body in its form, those in JSON with this decoder.
     pub(super) fn body(
         format: BodyFormat,
@@ -116,22 +149,6 @@ impl<'r> Write<'r> {
     /// The entity, copied.
     fn entity(&self) -> Entity {
         self.body.clone().with_keys(&*self.partition_key, &*self.row_key)
-    }
-
-    /// What permission it needs.
-    pub(super) fn operation(&self) -> Operation {
-        match (self.kind, self.precondition) {
-            (Kind::Delete, _) => Operation::DeleteEntity,
-            (Kind::Put, Precondition::Absent) => Operation::InsertEntity,
-            (_, Precondition::None) => Operation::UpsertEntity,
-            _ => Operation::UpdateEntity,
-        }
-    }
-
-    /// Refuses it if the request's signature does not allow it.
-    pub(super) fn allow(&self, call: &Call<'_>, table: &str) -> Result<(), ServiceError> {
-        call.allow(self.operation(), Some(table))?;
-        call.grant.allow_entity(&self.partition_key, &self.row_key)
     }
 
     pub(super) fn is_merge(&self) -> bool {
