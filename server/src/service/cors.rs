@@ -1,7 +1,7 @@
 //! Web pages from elsewhere: what an account's rules let them ask and see.
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::answer::Answer;
 use crate::error::{ErrorCode, ServiceError};
@@ -31,19 +31,24 @@ pub(super) fn preflight(
     Ok(with_origin(answer, rule, origin))
 }
 
-/// Adds to an answer what lets the page see it, if a rule does.
-pub(super) fn allow(properties: &ServiceProperties, request: &Parts, answer: &mut Answer) {
+/// Headers that every answer gets when it is sent.
+const SENT_WITH: [HeaderName; 2] = [header::CONTENT_LENGTH, header::DATE];
+
+/// Adds to the headers of an answer, which are all there, what lets the page see it and those that are
+/// listed, if a rule does.
+pub(super) fn allow(properties: &ServiceProperties, request: &Parts, answer: &mut HeaderMap) {
     let Some(origin) = text(&request.headers, &header::ORIGIN) else {
         return;
     };
     let Some(rule) = rule(&properties.cors, origin, request.method.as_str()) else {
         return;
     };
-    let empty = Answer::empty(StatusCode::OK);
-    let exposed = rule.exposed_headers.join(",");
-    let allowed =
-        with_origin(empty, rule, origin).with_text(header::ACCESS_CONTROL_EXPOSE_HEADERS, &exposed);
-    answer.headers.extend(allowed.headers);
+    // By name: of a request with credentials browsers take a pattern for a name.
+    let names = answer.keys().chain(&SENT_WITH).map(HeaderName::as_str);
+    let exposed: Vec<_> = names.filter(|name| lists(&rule.exposed_headers, name)).collect();
+    let allowed = with_origin(Answer::empty(StatusCode::OK), rule, origin)
+        .with_text(header::ACCESS_CONTROL_EXPOSE_HEADERS, &exposed.join(","));
+    answer.extend(allowed.headers);
 }
 
 /// The first rule for requests of this origin with this method.

@@ -26,7 +26,7 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
 
@@ -107,14 +107,14 @@ impl TableService {
         if outcome.is_err() {
             crate::body::discard(&head.headers, body, self.limits.body).await;
         }
-        let (mut answer, error) = match outcome {
+        let (answer, error) = match outcome {
             Ok(answer) => (answer, None),
             Err(error) => (Answer::error(&error, &head.headers, &common), Some(error.code())),
         };
+        let mut response = answer.into_response(&common);
         if action != Action::Preflight {
-            self.allow_origin(&head, &mut answer);
+            self.allow_origin(&head, response.headers_mut());
         }
-        let response = answer.into_response(&common);
         self.telemetry.finished(&Finished {
             action,
             status: response.status(),
@@ -263,7 +263,7 @@ impl TableService {
     }
 
     /// Adds what lets a web page from elsewhere see the answer, if a rule of the account does.
-    fn allow_origin(&self, head: &Parts, answer: &mut Answer) {
+    fn allow_origin(&self, head: &Parts, answer: &mut HeaderMap) {
         if !head.headers.contains_key(http::header::ORIGIN) {
             return;
         }

@@ -1,5 +1,7 @@
 //! Service properties, and web pages from elsewhere (R-S09).
 
+use std::collections::BTreeSet;
+
 use crate::support::Server;
 
 const SERVICE: &str = "/?restype=service&comp=properties";
@@ -55,4 +57,52 @@ async fn r_s09_pages_may_ask_what_the_rules_say() {
     assert_eq!(origin_of(page, "/Tables('people')").await.as_deref(), Some(page));
     assert_eq!(origin_of(page, "/Tables('missing')").await.as_deref(), Some(page));
     assert_eq!(origin_of("https://other.example", "/Tables('people')").await, None);
+}
+
+/// R-S09: a page sees the headers that the rule lists, each by its name: of a request with credentials
+/// browsers take `x-ms-*` for one.
+#[tokio::test]
+async fn r_s09_pages_see_the_headers_that_the_rule_lists() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let rule = |exposed: &str| {
+        format!(
+            "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>https://page.example\
+             </AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods><AllowedHeaders>*</AllowedHeaders>\
+             <ExposedHeaders>{exposed}</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>\
+             </Cors></StorageServiceProperties>"
+        )
+    };
+    for row in ["1", "2"] {
+        let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+        assert_eq!(client.post("/people", &entity).await.status, 201);
+    }
+    let ids = ["x-ms-request-id", "x-ms-version"];
+    let next = ["x-ms-continuation-nextpartitionkey", "x-ms-continuation-nextrowkey"];
+    let (page, point) = ("/people()?$top=1", "/people(PartitionKey='p',RowKey='1')");
+    let missing = "/people(PartitionKey='p',RowKey='3')";
+    for (exposed, method, path, expected) in [
+        ("x-ms-*", "GET", page, [&ids[..], &next].concat()),
+        ("x-ms-*", "PUT", point, ids.to_vec()),
+        ("x-ms-*", "GET", missing, [&ids[..], &["x-ms-error-code"]].concat()),
+        ("ETag,X-Ms-Continuation-*", "GET", page, next.to_vec()),
+        (
+            "ETag,Date,content-*",
+            "GET",
+            point,
+            vec!["etag", "date", "content-type", "content-length"],
+        ),
+        ("x-other,etag", "GET", page, vec![]),
+        ("", "GET", page, vec![]),
+    ] {
+        assert_eq!(client.send("PUT", SERVICE, &[], rule(exposed)).await.status, 202);
+        let origin = [("Origin", "https://page.example")];
+        let answer = client.send(method, path, &origin, "{}").await;
+        let shown = answer.header("access-control-expose-headers").unwrap_or_default();
+        let shown: BTreeSet<_> =
+            shown.split(',').filter(|name| !name.is_empty()).map(str::to_lowercase).collect();
+        let expected: BTreeSet<_> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(shown, expected, "{exposed} {method} {path}");
+        assert!(expected.iter().all(|name| answer.header(name).is_some()), "{answer:?}");
+    }
 }
