@@ -60,7 +60,7 @@ codes! {
     EntityAlreadyExists 409 "The specified entity already exists.";
     EntityTooLarge 400 "The entity is larger than the maximum allowed size (1MB).";
     HostInformationNotPresent 400 "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.";
-    InsufficientAccountPermissions 403 "The account being accessed does not have sufficient permissions to execute this operation.";
+    InsufficientAccountPermissions 403 "Write operations are not allowed.";
     InternalError 500 "Server encountered an internal error. Please try again after some time.";
     InvalidAuthenticationInfo 400 "Authentication information is not given in the correct format. Check the value of Authorization header.";
     InvalidDuplicateRow 400 "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.";
