@@ -147,12 +147,16 @@ async fn change_set(
         Err(Failed { error, index }) => {
             let headers = requests.get(index).map(|request| headers(call, &request.headers));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
-            // Where there is only one operation, the service does not say which is missing.
-            let alone = requests.len() == 1 && error.code() == ErrorCode::ResourceNotFound;
+            // The service does not number the only operation if its entity is missing or has changed.
+            let alone = requests.len() == 1 && is_about_entity(error.code());
             let error = if alone { error } else { error.in_batch(index) };
             Ok(failed(call, headers, &error))
         }
     }
+}
+
+fn is_about_entity(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::ResourceNotFound | ErrorCode::UpdateConditionNotSatisfied)
 }
 
 fn is_for_all(error: &ServiceError) -> bool {

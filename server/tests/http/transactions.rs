@@ -279,10 +279,15 @@ async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
         (status, &*code, &*text),
         (404, "TableNotFound", "0:The table specified does not exist.")
     );
-    // Recorded: the only operation's ResourceNotFound has no place before it.
-    let alone = change_set(&[write("PUT", "no", &["If-Match: *"], "{}")]);
-    let (status, code, text) = failure(&post(&mut client, &alone).await);
-    assert_eq!((status, &*code, &*text), (404, "ResourceNotFound", missing));
+    // Recorded: what the only operation does not find, or finds changed, has no place before it.
+    for (row, tag, expected) in [
+        ("no", "If-Match: *", (404, "ResourceNotFound", missing)),
+        ("there", stale, (412, "UpdateConditionNotSatisfied", condition)),
+    ] {
+        let alone = change_set(&[write("PUT", row, &[tag], "{}")]);
+        let (status, code, text) = failure(&post(&mut client, &alone).await);
+        assert_eq!((status, &*code, &*text), expected);
+    }
 }
 
 /// R-S07, R-S12: a hundred operations, and not one more.
