@@ -17,7 +17,7 @@ use super::call::Call;
 use super::catalog::TableState;
 use super::write::{Done, Echo, Likeness, Order, Say, Write};
 use super::{TableService, failure};
-use crate::address::{Address, QueryString, Resource};
+use crate::address::{Address, Parameter, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{
@@ -319,11 +319,13 @@ struct Known<'r> {
     conditional: bool,
     /// What they make of a method, if that was asked.
     verb: Option<(&'r str, Verb)>,
-    /// What they said of a body and of the answer, if that was asked and could be understood.
+    /// What they said of a body and, with the query string, of the answer, if that was asked and could be
+    /// understood.
     format: Option<BodyFormat>,
     echo: Option<Echo>,
     target: &'r str,
     resource: Resource,
+    query: QueryString<'r>,
     decoder: EntityDecoder<'r>,
 }
 
@@ -333,9 +335,10 @@ impl<'r> Known<'r> {
         let sent = Headers::default();
         let headers = headers(call, &sent);
         // A target is never empty.
-        let (target, resource, decoder) = ("", Resource::Service, EntityDecoder::default());
+        let (target, resource, query) = ("", Resource::Service, QueryString::default());
         let (conditional, verb, format, echo) = (false, None, None, None);
-        Self { sent, headers, conditional, verb, format, echo, target, resource, decoder }
+        let decoder = EntityDecoder::default();
+        Self { sent, headers, conditional, verb, format, echo, target, resource, query, decoder }
     }
 
     /// Reads an operation that is admitted.
@@ -356,10 +359,14 @@ impl<'r> Known<'r> {
             _ => self.verb.insert((request.method, verb(request, &self.headers)?)).1,
         };
         if self.target != request.target {
-            self.resource = locate(call, request)?.0.resource;
-            self.target = request.target;
+            let (address, query) = locate(call, request)?;
+            let query = QueryString::parse(query)?;
+            if self.query != query {
+                (self.query, self.echo) = (query, None);
+            }
+            (self.target, self.resource) = (request.target, address.resource);
         }
-        let Self { headers, format, echo, resource, decoder, .. } = self;
+        let Self { headers, format, echo, resource, query, decoder, .. } = self;
         let if_match = if self.conditional { if_match(headers)? } else { None };
         let order = Order::of(verb, resource, if_match)?;
         admit(call, &order, table)?;
@@ -370,7 +377,8 @@ impl<'r> Known<'r> {
         let echo = match (verb, *echo) {
             (Verb::Post, Some(known)) => known,
             (Verb::Post, None) => {
-                let format = || response_format(None, headers, call.version);
+                let stated = query.given(Parameter::Format);
+                let format = || response_format(stated, headers, call.version);
                 *echo.insert(Echo::new(Preference::of(headers), format)?)
             }
             _ => Echo::none(),

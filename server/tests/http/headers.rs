@@ -1,6 +1,7 @@
 //! Headers of requests and answers (R-S03).
 
 use crate::support::Server;
+use crate::transactions::{TYPE, change_set, part, parts};
 
 #[tokio::test]
 async fn r_s03_every_answer_has_its_headers() {
@@ -44,6 +45,41 @@ async fn r_s03_versions_and_forms_are_checked() {
     assert_eq!(get(&[("x-ms-version", "2035-01-01")]).await.0, 200);
     let overridden = client.send("GET", "/Tables('people')?$format=json", &[("Accept", "")], "");
     assert_eq!(overridden.await.status, 200);
+}
+
+/// R-S03: `$format` overrides `Accept` in a transaction too, for the operation whose address has it.
+#[tokio::test]
+async fn r_s03_format_overrides_accept_of_an_operation() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let insert = |row: usize, format: &str| {
+        let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+        part(&format!("POST /devstoreaccount1/people{format}"), &[], &body)
+    };
+    // What is accepted is nometadata.
+    let formats = [
+        "",
+        "?$format=application/json;odata=fullmetadata",
+        "",
+        "?%24format=json",
+        "?$format=json",
+    ];
+    let inserts = formats.iter().enumerate().map(|(row, format)| insert(row, format));
+    let batch = change_set(&inserts.collect::<Vec<_>>());
+    let done = parts(&client.send("POST", "/$batch", &[TYPE], batch).await);
+    let level = |answer: &crate::support::Answer| {
+        let body = answer.json();
+        (body.get("odata.etag").is_some(), body.get("odata.id").is_some())
+    };
+    let (none, minimal, full) = ((false, false), (true, false), (true, true));
+    assert_eq!(done.iter().map(level).collect::<Vec<_>>(), [none, full, none, minimal, minimal]);
+    for (query, code) in
+        [("?$format=csv", (415, "MediaTypeNotSupported")), ("?$expand=A", (501, "NotImplemented"))]
+    {
+        let batch = change_set(&[insert(9, query)]);
+        let failed = parts(&client.send("POST", "/$batch", &[TYPE], batch).await).remove(0);
+        assert_eq!(failed.failure(), code, "{query}");
+    }
 }
 
 /// A write without a body to answer with needs no Accept.
