@@ -37,7 +37,11 @@ impl FromStr for Condition {
 }
 
 fn select(text: &str) -> Result<Select, String> {
-    Select::parse(text).map_err(|error| error.message().to_owned())
+    let select = Select::parse(text).map_err(|error| error.message().to_owned())?;
+    match select.names() {
+        Some([]) => Err("no property can have such a name".into()),
+        _ => Ok(select),
+    }
 }
 
 /// Reads the name of a table.

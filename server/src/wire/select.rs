@@ -1,5 +1,7 @@
 //! [`Select`]: which properties a query wants (`$select`, protocol 6).
 
+use tablestone::{Entity, EntityError};
+
 use crate::error::{ErrorCode, ServiceError};
 
 /// Names in a selection, and bytes of them: each entity of a page has all of them in its answer,
@@ -12,6 +14,7 @@ const MAX_BYTES: usize = 32 << 10;
 /// ```
 /// use tablestone_server::wire::Select;
 /// assert_eq!(Select::parse("A, B,A")?.names(), Some(&["A".to_owned(), "B".to_owned()][..]));
+/// assert_eq!(Select::parse("1,A,A-B")?.names(), Some(&["A".to_owned()][..]));
 /// assert_eq!(Select::parse("A,*")?.names(), None);
 /// assert_eq!(Select::parse("")?.names(), None);
 /// # Ok::<(), tablestone_server::error::ServiceError>(())
@@ -26,16 +29,18 @@ impl Select {
     pub const ALL: Self = Self { names: None };
 
     /// Reads the value of `$select`, percent-decoded: names between commas, spaces around them.
-    /// Nothing, or `*` among them, is all.
+    /// Nothing, or `*` among them, is all. What can be the name of no property is left out: there is
+    /// no member or element of that name either.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidInput`] for more than 1,024 names, or 32 KiB of them.
     pub fn parse(text: &str) -> Result<Self, ServiceError> {
-        let (mut names, mut bytes) = (Vec::<String>::new(), 0);
+        let (mut names, mut bytes) = (None::<Vec<String>>, 0);
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             if name == "*" {
                 return Ok(Self::ALL);
             }
+            let names = names.get_or_insert_default();
             if names.iter().any(|earlier| earlier == name) {
                 continue;
             }
@@ -45,15 +50,23 @@ impl Select {
                     "$select must have no more than {MAX_NAMES} names, nor {MAX_BYTES} bytes of them."
                 )));
             }
-            names.push(name.to_owned());
+            names.extend(is_name(name).then(|| name.to_owned()));
         }
-        Ok(if names.is_empty() { Self::ALL } else { Self { names: Some(names) } })
+        Ok(Self { names })
     }
 
     /// The names, each once, in the order asked for; none if all are wanted.
     #[must_use]
     pub fn names(&self) -> Option<&[String]> {
         self.names.as_deref()
+    }
+}
+
+/// Whether an entity can have something of that name.
+fn is_name(name: &str) -> bool {
+    match Entity::new("", "").with(name, true).validate() {
+        Ok(()) | Err(EntityError::NameReserved { .. }) => true,
+        Err(_) => false,
     }
 }
 
@@ -69,7 +82,20 @@ mod tests {
         assert_eq!(count(&names(1_024)), Ok(Some(1_024)));
         assert_eq!(count(&names(1_024).repeat(3)), Ok(Some(1_024)), "each counts once");
         assert_eq!(count(&names(1_025)).unwrap_err().code(), ErrorCode::InvalidInput);
-        assert_eq!(count(&"n".repeat(32 << 10)), Ok(Some(1)));
+        assert_eq!(count(&"n".repeat(32 << 10)), Ok(Some(0)));
         assert!(count(&"n".repeat((32 << 10) + 1)).is_err());
+    }
+
+    /// R-S06: the system's properties have names like others; what is no name is none, nor all.
+    #[test]
+    fn r_s06_a_selection_has_names_alone() {
+        let names = |text: &str| Select::parse(text).unwrap().names().map(<[_]>::to_vec);
+        let text =
+            "PartitionKey,RowKey,Timestamp,_a1,Größe,名前,A@odata.type,odata.etag,a b,</d:A>";
+        let expected = ["PartitionKey", "RowKey", "Timestamp", "_a1", "Größe", "名前"];
+        assert_eq!(names(text), Some(expected.map(str::to_owned).to_vec()));
+        assert_eq!(names(&"n".repeat(256)), Some(vec![]));
+        assert_eq!(names("1"), Some(vec![]));
+        assert_eq!(names(" , "), None);
     }
 }

@@ -200,6 +200,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["query", "people", "--filter", "Age gtt 5"][..], "column 5: expected "),
         (&["query", "1a"], "a table's name has 3 to 63 letters and digits"),
         (&["query", "abc", "--top", "0"], "0 is not in 1.."),
+        (&["query", "abc", "--select", "1,a-b"], "no property can have such a name"),
         (&["import", "x", "--table", "abc", "--types", "a=Edm.Byte"], "a type such as Edm.Int64"),
         (&["tables", "--data", "d", "--url", "http://x"], "cannot be used with"),
         (&["export"], "--table <NAME>"),

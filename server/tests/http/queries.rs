@@ -158,6 +158,30 @@ async fn r_s06_a_selection_has_what_it_names() {
     assert_eq!(select("*").await[1]["B"], "two");
 }
 
+/// R-S04, R-S06: a selected name that no property can have is in no answer, which it would break.
+#[tokio::test]
+async fn r_s06_a_selection_of_what_is_no_name() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = json!({"PartitionKey": "p", "RowKey": "r", "L": "5", "L@odata.type": "Edm.Int64"});
+    insert(&mut client, entity).await;
+    let atom = [("Accept", "application/atom+xml"), ("x-ms-version", "2011-08-18")];
+    for path in ["/people()", "/people(PartitionKey='p',RowKey='r')"] {
+        let long = "n".repeat(256);
+        let select = format!("{path}?$select=L@odata.type,L,1a,a-b,{long},odata.etag,None");
+        let text = client.get(&select).await.text().to_owned();
+        let expected = r#""L@odata.type":"Edm.Int64","L":"5","None":null}"#;
+        assert!(text.contains(expected) && text.matches("odata.etag").count() == 1, "{text}");
+        let entry = client.send("GET", &select, &atom, "").await.text().to_owned();
+        let expected = "<m:properties><d:L m:type=\"Edm.Int64\">5</d:L><d:None m:null=\"true\" />\
+            </m:properties>";
+        assert!(entry.contains(expected), "{entry}");
+    }
+    let accept = [("Accept", "application/json;odata=nometadata")];
+    let none = client.send("GET", "/people()?$select=1a", &accept, "").await;
+    assert_eq!(none.json(), json!({"value": [{}]}));
+}
+
 /// R-S05: queries that are none.
 #[tokio::test]
 async fn r_s06_what_is_no_query_is_refused() {

@@ -90,11 +90,7 @@ impl<'a> AtomPrinter<'a> {
                     }
                     match entity.get(name)? {
                         Some(value) => push_property(out, name, value),
-                        None if is_name(name) => {
-                            put(out, &["<d:", name, " m:null=\"true\" />"]);
-                        }
-                        // No property can have this name, nor any element.
-                        None => {}
+                        None => put(out, &["<d:", name, " m:null=\"true\" />"]),
                     }
                 }
             }
@@ -102,10 +98,6 @@ impl<'a> AtomPrinter<'a> {
         put(out, &["</m:properties></content></entry>"]);
         Ok(())
     }
-}
-
-fn is_name(name: &str) -> bool {
-    name.chars().all(|it| it.is_alphanumeric() || it == '_')
 }
 
 /// The answer to Create Table and to the query of one table.
