@@ -13,9 +13,11 @@ const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
 /// Prints the entities of an answer, all of one table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AtomPrinter<'a> {
     context: Context<'a>,
+    /// That of the context, escaped.
+    base: String,
     /// When the answer is given.
     updated: DateTime,
     select: &'a Select,
@@ -24,8 +26,12 @@ pub struct AtomPrinter<'a> {
 impl<'a> AtomPrinter<'a> {
     /// A printer of entities.
     #[must_use]
-    pub const fn new(context: Context<'a>, updated: DateTime, select: &'a Select) -> Self {
-        Self { context, updated, select }
+    pub fn new(context: Context<'a>, updated: DateTime, select: &'a Select) -> Self {
+        Self { context, base: escaped(context.base), updated, select }
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context { base: &self.base, ..self.context }
     }
 
     /// One entity, as the whole of an answer.
@@ -35,13 +41,13 @@ impl<'a> AtomPrinter<'a> {
     pub fn single(&self, out: &mut Vec<u8>, entity: &impl EntitySource) -> Result<(), RowError> {
         let began = out.len();
         put(out, &[DECLARATION]);
-        let namespaces = namespaces(self.context.base);
+        let namespaces = namespaces(&self.base);
         self.entry(out, &namespaces, entity).inspect_err(|_| out.truncate(began))
     }
 
     /// The beginning of a feed: entities, and [`end_feed`](Self::end_feed), follow.
     pub fn begin_feed(&self, out: &mut Vec<u8>) {
-        begin_feed(out, self.context, self.updated);
+        begin_feed(out, self.context(), self.updated);
     }
 
     /// An entity of a feed.
@@ -75,7 +81,7 @@ impl<'a> AtomPrinter<'a> {
         push_entity_address(&mut address, table, entity.partition_key(), entity.row_key());
         put(out, &["<entry", namespaces]);
         put(out, &[" m:etag=\"W/&quot;datetime'", &tag, "'&quot;\">"]);
-        begin_entry(out, self.context, self.updated, &address);
+        begin_entry(out, self.context(), self.updated, &address);
         match self.select.names() {
             None => {
                 for name in ["PartitionKey", "RowKey", "Timestamp"] {
@@ -104,7 +110,8 @@ impl<'a> AtomPrinter<'a> {
 #[must_use]
 pub fn print_table(context: Context<'_>, updated: DateTime, name: &str) -> Vec<u8> {
     let mut out = DECLARATION.as_bytes().to_vec();
-    push_table(&mut out, context, updated, &namespaces(context.base), name);
+    let base = &*escaped(context.base);
+    push_table(&mut out, Context { base, ..context }, updated, &namespaces(base), name);
     out
 }
 
@@ -115,7 +122,7 @@ pub fn print_tables<'n>(
     updated: DateTime,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Vec<u8> {
-    let context = Context { table: "Tables", ..context };
+    let context = Context { base: &escaped(context.base), table: "Tables", ..context };
     let mut out = Vec::new();
     begin_feed(&mut out, context, updated);
     for name in names {
@@ -137,6 +144,14 @@ fn push_table(
     begin_entry(out, context, updated, &format!("Tables('{name}')"));
     push_property(out, "TableName", ValueRef::String(name));
     put(out, &["</m:properties></content></entry>"]);
+}
+
+/// An address of an account, whose host is what the client says it is, as the functions below take it.
+fn escaped(base: &str) -> String {
+    let mut out = Vec::with_capacity(base.len());
+    escape_into(&mut out, base);
+    // Of characters only those of ASCII are replaced.
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// The attributes of a document's root.

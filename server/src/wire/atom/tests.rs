@@ -135,6 +135,34 @@ fn feeds() {
     assert_eq!(parse_table_name(&table), Ok(Some("T1".to_owned())));
 }
 
+/// R-S04: a host is what the client says it is, and stays text.
+#[test]
+fn addresses_are_escaped() {
+    let base = "http://h\"<&>/a";
+    let context = Context { base, ..CONTEXT };
+    let entity = Entity::new("p", "r");
+    let written = Written { entity: &entity, version: Version::ZERO };
+    let printer = AtomPrinter::new(context, DateTime::MIN, &Select::ALL);
+    let (mut entry, mut feed) = (Vec::new(), Vec::new());
+    printer.single(&mut entry, &written).expect("a sound row");
+    printer.begin_feed(&mut feed);
+    printer.feed_entity(&mut feed, &written).expect("a sound row");
+    printer.end_feed(&mut feed);
+    let table = print_table(context, DateTime::MIN, "T1");
+    let tables = print_tables(context, DateTime::MIN, ["T1"]);
+    let id = |element: &Element| element.child("id").expect("an id").text.clone();
+    let inner = |feed: &Element| id(feed.child("entry").expect("an entry"));
+    let parse = |bytes: &[u8]| Element::parse(bytes).expect("XML");
+    let (of_entity, of_table) = ("T(PartitionKey='p',RowKey='r')", "Tables('T1')");
+    assert_eq!(id(&parse(&entry)), format!("{base}/{of_entity}"));
+    let feed = parse(&feed);
+    assert_eq!((id(&feed), inner(&feed)), (format!("{base}/T"), format!("{base}/{of_entity}")));
+    assert_eq!(id(&parse(&table)), format!("{base}/{of_table}"));
+    let tables = parse(&tables);
+    let expected = (format!("{base}/Tables"), format!("{base}/{of_table}"));
+    assert_eq!((id(&tables), inner(&tables)), expected);
+}
+
 proptest! {
     /// What is printed is read back as the same entity, as far as XML has the characters.
     #[test]
