@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-use tablestone::{Entity, Value, ValueType};
+use tablestone::{Entity, ValueType};
 
 use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
-use crate::wire::edm::{self, ValueError};
-use crate::wire::{BodyValue, EntityBody};
+use super::raw::Raw;
+use crate::wire::EntityBody;
 
 /// Properties in a body, null ones included: some clients send every null they have, and an
 /// entity's own limit is checked when it is written.
@@ -80,15 +80,6 @@ pub(super) enum Meaning {
     Other,
 }
 
-/// A value as it stands in the body.
-#[derive(Debug)]
-pub(super) enum Raw<'a> {
-    String(Cow<'a, str>),
-    Number(&'a str),
-    Boolean(bool),
-    Null,
-}
-
 /// A property, or an annotation whose property has not come yet.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
@@ -96,72 +87,6 @@ pub(super) struct Member<'a> {
     pub(super) annotation: Option<ValueType>,
     raw: Option<Raw<'a>>,
     offset: usize,
-}
-
-impl<'a> Raw<'a> {
-    /// The value that a token is, if it is one.
-    #[inline]
-    pub(super) fn of(token: Token<'a>) -> Option<Self> {
-        Some(match token {
-            Token::String(text) => Self::String(text),
-            Token::Number(text) => Self::Number(text),
-            Token::Boolean(value) => Self::Boolean(value),
-            Token::Null => Self::Null,
-            _ => return None,
-        })
-    }
-
-    /// The key that it is, none inside if it is null; none if it can be no key.
-    pub(super) fn key(self) -> Option<Option<Cow<'a, str>>> {
-        match self {
-            Self::String(text) => Some(Some(text)),
-            Self::Null => Some(None),
-            Self::Number(_) | Self::Boolean(_) => None,
-        }
-    }
-
-    /// The value of a property with this annotation; none if it is null.
-    pub(super) fn value(
-        self,
-        annotation: Option<ValueType>,
-    ) -> Result<Option<BodyValue<'a>>, ValueError> {
-        let value = match (self, annotation) {
-            (Self::Null, _) => return Ok(None),
-            (Self::String(Cow::Borrowed(text)), None | Some(ValueType::String)) => {
-                return Ok(Some(BodyValue::Text(text)));
-            }
-            (Self::String(text), None) => Value::String(text.into_owned()),
-            (Self::String(text), Some(value_type)) => edm::parse(value_type, text)?,
-            (Self::Boolean(value), None | Some(ValueType::Boolean)) => Value::Boolean(value),
-            (Self::Number(text), None) => plain_number(text)?,
-            (
-                Self::Number(text),
-                Some(value_type @ (ValueType::Int32 | ValueType::Int64 | ValueType::Double)),
-            ) => edm::parse(value_type, Cow::Borrowed(text))?,
-            (raw, Some(value_type)) => return Err(ValueError::form(value_type, raw.shown())),
-        };
-        Ok(Some(BodyValue::Value(value)))
-    }
-
-    fn shown(&self) -> &str {
-        match self {
-            Self::String(text) => text,
-            Self::Number(text) => text,
-            Self::Boolean(true) => "true",
-            Self::Boolean(false) => "false",
-            Self::Null => "null",
-        }
-    }
-}
-
-/// A number without annotation: an Int32 if it is one, else a Double.
-fn plain_number(text: &str) -> Result<Value, ValueError> {
-    let whole = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
-    if whole && let Ok(number) = text.parse() {
-        return Ok(Value::Int32(number));
-    }
-    let number = edm::finite(text).ok_or_else(|| ValueError::form(ValueType::Double, text))?;
-    Ok(Value::Double(number))
 }
 
 pub(super) struct Decoder<'a> {
@@ -172,7 +97,13 @@ pub(super) struct Decoder<'a> {
     pub(super) members: Vec<Member<'a>>,
     /// A set of hashes of the members' names: one that is not in it is new.
     seen: [u64; SEEN_WORDS],
+    /// Which came of the members that mean nothing but may be there once.
+    once: u8,
 }
+
+/// Bits of those: the types of the system's properties, and its Timestamp.
+const TYPES: [(&str, u8); 3] = [("Timestamp", 1), ("PartitionKey", 2), ("RowKey", 4)];
+const TIMESTAMP: u8 = 8;
 
 const SEEN_WORDS: usize = 32;
 
@@ -184,6 +115,7 @@ impl<'a> Decoder<'a> {
             row_key: None,
             members: Vec::with_capacity(16),
             seen: [0; SEEN_WORDS],
+            once: 0,
         })
     }
 
@@ -241,7 +173,10 @@ impl<'a> Decoder<'a> {
         match &*name {
             "PartitionKey" => self.key("PartitionKey", name_at, value),
             "RowKey" => self.key("RowKey", name_at, value),
-            "Timestamp" => self.pass_over(&value),
+            "Timestamp" => {
+                self.once(TIMESTAMP, &name, "", name_at)?;
+                self.pass_over(&value)
+            }
             _ if name.starts_with("odata.") => self.pass_over(&value),
             _ => match name.bytes().position(|byte| byte == b'@') {
                 None => self.property(name, name_at, value),
@@ -277,8 +212,7 @@ impl<'a> Decoder<'a> {
             _ => (&mut self.partition_key, Meaning::PartitionKey),
         };
         if field.replace(key).is_some() {
-            let kind = JsonErrorKind::Duplicate { name: name.to_owned() };
-            return Err(JsonError { offset: at, kind });
+            return Err(duplicate(name, "", at));
         }
         Ok(meaning)
     }
@@ -296,20 +230,29 @@ impl<'a> Decoder<'a> {
         let Token::String(text) = value else {
             return Err(self.lexer.wrong(unknown("no string")));
         };
-        if property == "Timestamp" {
-            return Ok(());
+        let value_type = ValueType::from_edm_name(text);
+        if let Some((name, bit)) = TYPES.iter().find(|(name, _)| *name == property) {
+            // The client's Timestamp is ignored, whatever it is.
+            let fits = *name == "Timestamp" || value_type == Some(ValueType::String);
+            if !fits {
+                return Err(self.lexer.wrong(unknown(text)));
+            }
+            return self.once(*bit, name, "@odata.type", at);
         }
-        let Some(value_type) = ValueType::from_edm_name(text) else {
-            return Err(self.lexer.wrong(unknown(text)));
-        };
-        if matches!(&*property, "PartitionKey" | "RowKey") {
-            let fits = value_type == ValueType::String;
-            return if fits { Ok(()) } else { Err(self.lexer.wrong(unknown(text))) };
-        }
+        let value_type = value_type.ok_or_else(|| self.lexer.wrong(unknown(text)))?;
         let (_, member) = self.named(property, at)?;
         if member.annotation.replace(value_type).is_some() {
-            return Err(duplicate(member, at, "@odata.type"));
+            return Err(duplicate(&member.name, "@odata.type", at));
         }
+        Ok(())
+    }
+
+    /// Notes a member that may be there once, though it means nothing.
+    fn once(&mut self, bit: u8, name: &str, suffix: &str, at: usize) -> Result<(), JsonError> {
+        if self.once & bit != 0 {
+            return Err(duplicate(name, suffix, at));
+        }
+        self.once |= bit;
         Ok(())
     }
 
@@ -329,7 +272,7 @@ impl<'a> Decoder<'a> {
         };
         let (index, member) = self.named(name, at)?;
         if member.raw.replace(raw).is_some() {
-            return Err(duplicate(member, at, ""));
+            return Err(duplicate(&member.name, "", at));
         }
         member.offset = at;
         Ok(Meaning::Property(index))
@@ -379,9 +322,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn duplicate(member: &Member<'_>, offset: usize, suffix: &str) -> JsonError {
-    let name = format!("{}{suffix}", member.name);
-    JsonError { offset, kind: JsonErrorKind::Duplicate { name } }
+#[cold]
+fn duplicate(name: &str, suffix: &str, offset: usize) -> JsonError {
+    JsonError { offset, kind: JsonErrorKind::Duplicate { name: format!("{name}{suffix}") } }
 }
 
 /// The first bytes of a name, up to a character's boundary.

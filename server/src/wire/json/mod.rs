@@ -12,6 +12,7 @@ mod error;
 mod escape;
 mod lexer;
 mod page;
+mod raw;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,10 @@ use std::borrow::Cow;
 
 use tablestone::{Entity, ValueType};
 
-use super::decode::{Decoder, Meaning, Place, Raw};
+use super::decode::{Decoder, Meaning, Place};
 use super::error::JsonError;
 use super::lexer::Lexer;
+use super::raw::Raw;
 use crate::wire::{BodyValue, EntityBody};
 
 /// Values in a body that others are held against, those included that are passed over.

@@ -177,6 +177,10 @@ fn keys_and_duplicates() {
         r#"{"RowKey":"a","RowKey":"a"}"#,
         r#"{"PartitionKey":null,"PartitionKey":"a"}"#,
         r#"{"A@odata.type":"Edm.Int32","A@odata.type":"Edm.Int32","A":1}"#,
+        r#"{"Timestamp":null,"A":1,"Timestamp":{}}"#,
+        r#"{"Timestamp@odata.type":"Edm.DateTime","Timestamp@odata.type":"Edm.DateTime"}"#,
+        r#"{"PartitionKey@odata.type":"Edm.String","\u0050artitionKey@odata.type":"Edm.String"}"#,
+        r#"{"RowKey@odata.type":"Edm.String","RowKey":"","RowKey@odata.type":"Edm.String"}"#,
     ] {
         assert_eq!(code(duplicate), ErrorCode::DuplicatePropertiesSpecified, "{duplicate}");
     }
