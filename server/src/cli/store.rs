@@ -10,7 +10,7 @@ use super::CliError;
 use super::ask::Ask;
 use super::place::Purpose;
 use crate::client::{Client, PageKey};
-use crate::config::{Config, DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
+use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
 use crate::error::ErrorCode;
 use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
@@ -117,7 +117,7 @@ impl Local {
         };
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
-                "a server has {shown} open: use it with --url http://{DEFAULT_LISTEN}/{account}"
+                "{shown} is open in another process; if that is a server, use --url with its address"
             )),
             error => error.into(),
         })?;

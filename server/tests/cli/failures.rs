@@ -130,7 +130,8 @@ fn a_server_has_its_directory_for_itself() {
     let shell = Shell::new();
     let server = Server::start(&shell, "data");
     let locked = shell.run(&["tables", "--data", "data"]).failure(1);
-    let expected = "error: a server has data open: use it with --url http://127.0.0.1:10002/devstoreaccount1\n";
+    let expected = "error: data is open in another process; if that is a server, use --url with its \
+                    address\n";
     assert_eq!(locked, expected);
     let mut wrong_key = shell.command(&["tables", "--url", &server.url]);
     wrong_key.env("TABLESTONE_KEY", "a2V5");
