@@ -8,6 +8,14 @@ use crate::error::ErrorCode;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
+    /// There is no request for what was asked: its address would be too long.
+    #[error("there can be no such request to {address}: {source}")]
+    Request {
+        /// The account's address.
+        address: Box<str>,
+        /// Why.
+        source: http::Error,
+    },
     /// The server cannot be reached, or the connection broke.
     #[error("no server answers at {address}: {source}")]
     NoAnswer {

@@ -98,13 +98,12 @@ impl Client {
             address: address(),
             source: source.into(),
         };
+        let no_request = |source| ClientError::Request { address: address(), source };
         let request = self.request(target, body);
         let response = match body {
-            Body::None => {
-                request.body(()).map_err(ureq::Error::from).and_then(|it| self.agent.run(it))
-            }
+            Body::None => self.agent.run(request.body(()).map_err(no_request)?),
             Body::Json(bytes) | Body::Batch { bytes, .. } => {
-                request.body(bytes).map_err(ureq::Error::from).and_then(|it| self.agent.run(it))
+                self.agent.run(request.body(bytes).map_err(no_request)?)
             }
         };
         let (head, mut body) = response.map_err(no_answer)?.into_parts();

@@ -216,6 +216,17 @@ fn a_wrong_command_line_is_exit_code_2() {
     }
 }
 
+/// What cannot be asked is no server's fault.
+#[test]
+fn a_filter_that_no_address_holds_is_told_so() {
+    let shell = Shell::new();
+    let filter = format!("A eq '{}'", "x".repeat(70_000));
+    let url = "http://127.0.0.1:1";
+    let failure = shell.run(&["query", "abc", "--filter", &filter, "--url", url]).failure(1);
+    let expected = "error: there can be no such request to http://127.0.0.1:1/devstoreaccount1: ";
+    assert!(failure.starts_with(expected) && failure.ends_with("too long\n"), "{failure}");
+}
+
 /// A server with a certificate of its own is trusted when its certificate is given.
 #[test]
 fn a_certificate_must_be_trusted() {

@@ -110,7 +110,7 @@ impl Work<'_> {
             state.under_way -= 1;
             state.count.written += written as u64;
             if let Err(error) = outcome {
-                if !matches!(error, ClientError::Refused { .. }) {
+                if !matches!(error, ClientError::Refused { .. } | ClientError::Request { .. }) {
                     state.count.unknown += (group.len() - written) as u64;
                 }
                 state.failed.get_or_insert_with(|| self.place(error, &group));
