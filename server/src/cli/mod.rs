@@ -38,7 +38,8 @@
 //! An import stops at the first entity that cannot be read or written, and says which it is and how
 //! many rows were written: of rows with the same keys each counts, though they make one entity. Those
 //! before an entity that cannot be read are all written; if it is the first of all, nothing is made,
-//! not even the table. With the default `--mode replace` the same import can be run again.
+//! not even the table. Nor is one left that was made at a server which then takes nothing. With the
+//! default `--mode replace` the same import can be run again.
 //!
 //! A new table of a data directory is loaded straight into table files for as long as entities come
 //! in key order, as `export` writes them. It is there from the first entity on that does not come

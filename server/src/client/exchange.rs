@@ -31,6 +31,8 @@ const WRONG_KEY: &str = "there is no such account, or its key is another (TABLES
 pub(super) enum Body<'a> {
     /// Nothing: a GET.
     None,
+    /// Nothing: a DELETE.
+    Delete,
     /// JSON, POSTed; nothing is to come back.
     Json(&'a [u8]),
     /// A batch, POSTed.
@@ -101,7 +103,7 @@ impl Client {
         let no_request = |source| ClientError::Request { address: address(), source };
         let request = self.request(target, body);
         let response = match body {
-            Body::None => self.agent.run(request.body(()).map_err(no_request)?),
+            Body::None | Body::Delete => self.agent.run(request.body(()).map_err(no_request)?),
             Body::Json(bytes) | Body::Batch { bytes, .. } => {
                 self.agent.run(request.body(bytes).map_err(no_request)?)
             }
@@ -125,6 +127,7 @@ impl Client {
             .header(header::ACCEPT, "application/json;odata=minimalmetadata");
         match body {
             Body::None => request.method(Method::GET),
+            Body::Delete => request.method(Method::DELETE),
             Body::Json(_) => request
                 .method(Method::POST)
                 .header("prefer", "return-no-content")

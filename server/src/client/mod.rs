@@ -75,16 +75,24 @@ impl Client {
         }
     }
 
-    /// Creates a table unless there is one of that name.
+    /// Creates a table unless there is one of that name; whether there was none.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn create_table_if_missing(&self, name: &str) -> Result<(), ClientError> {
+    pub fn create_table_if_missing(&self, name: &str) -> Result<bool, ClientError> {
         let body = format!("{{\"TableName\":{}}}", serde_json::Value::from(name));
         match self.send("/Tables", Body::Json(body.as_bytes())) {
-            Err(error) if !error.is(ErrorCode::TableAlreadyExists) => Err(error),
-            _ => Ok(()),
+            Err(error) if error.is(ErrorCode::TableAlreadyExists) => Ok(false),
+            created => created.map(|_| true),
         }
+    }
+
+    /// Deletes a table.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn delete_table(&self, name: &str) -> Result<(), ClientError> {
+        self.send(&format!("/Tables('{name}')"), Body::Delete).map(|_| ())
     }
 
     /// A page of a table's entities: those that pass the filter, from a key on.

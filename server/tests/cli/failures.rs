@@ -1,9 +1,11 @@
 //! What goes wrong is said where it is, with what was expected; exit codes are 1, or 2 for a wrong
 //! command line.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use crate::support::{Server, Shell, finish, on_each_place};
 
@@ -245,34 +247,100 @@ fn a_certificate_must_be_trusted() {
     assert!(none.starts_with("error: cannot read a certificate from \"none.pem\""), "{none}");
 }
 
-/// A server that creates tables, and hangs up when it is given entities.
-fn hangs_up() -> String {
-    fn answer(mut stream: TcpStream) {
-        let mut read = [0; 64 << 10];
-        while let Ok(bytes @ 1..) = stream.read(&mut read) {
-            let request = String::from_utf8_lossy(&read[..bytes]).into_owned();
-            if request.contains("/$batch HTTP") {
-                return;
+/// A server that answers each request as `answer` has it, by its first line: with a status and a body, or
+/// not at all; its address, and what it is asked.
+fn server_that(
+    answer: impl Fn(&str) -> Option<(&'static str, &'static str)> + Send + Sync + 'static,
+) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let ((asked, all_asked), answer) = (mpsc::channel(), Arc::new(answer));
+    let serve = move |stream: TcpStream| {
+        let (asked, answer) = (asked.clone(), Arc::clone(&answer));
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(&stream);
+            while let Some(line) = request(&mut reader) {
+                let answer = answer(&line);
+                let _ = asked.send(line);
+                let Some((status, body)) = answer else { return };
+                let length = if body.is_empty() {
+                    String::new()
+                } else {
+                    format!("Content-Length: {}\r\n", body.len())
+                };
+                write!(&stream, "HTTP/1.1 {status}\r\n{length}\r\n{body}").unwrap();
             }
-            if request.contains("\"TableName\"") {
-                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
-            }
+        });
+    };
+    // The thread ends with the test's process.
+    std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
+    (url, all_asked)
+}
+
+/// The first line of the next request, which is read whole; `None` at the end of the connection.
+fn request(reader: &mut impl BufRead) -> Option<String> {
+    let mut next = || {
+        let mut line = String::new();
+        reader.read_line(&mut line).is_ok_and(|bytes| bytes > 0).then_some(line)
+    };
+    let (first, mut length) = (next()?, 0);
+    loop {
+        let line = next()?.to_lowercase();
+        match line.strip_prefix("content-length:") {
+            Some(said) => length = said.trim().parse().unwrap(),
+            None if line.trim().is_empty() => break,
+            None => {}
         }
     }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // The thread ends with the test's process.
-    std::thread::spawn(move || listener.incoming().flatten().for_each(answer));
-    format!("http://{address}")
+    reader.read_exact(&mut vec![0; length]).ok()?;
+    Some(first.trim().to_owned())
 }
+
+const THREE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"0\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n\
+                     {\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n";
 
 #[test]
 fn what_a_broken_connection_leaves_open_is_said() {
     let shell = Shell::new();
-    let lines = (0..3).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n"));
-    shell.write("three.jsonl", &lines.collect::<String>());
-    let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &hangs_up()]);
+    shell.write("three.jsonl", THREE);
+    let (url, _) =
+        server_that(|line| (!line.contains("/$batch ")).then_some(("204 No Content", "")));
+    let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &url]);
     let failure = failure.failure(1);
     assert!(failure.starts_with("error: no server answers at http://127.0.0.1:"), "{failure}");
     assert!(failure.ends_with("\n0 rows were written, and maybe 3 more\n"), "{failure}");
+}
+
+/// A table that was made for an import of which the server takes nothing goes again; not one that was
+/// there, nor one into which somebody else wrote meanwhile.
+#[test]
+fn an_import_that_is_refused_leaves_no_table_behind() {
+    const EXISTS: &str =
+        r#"{"odata.error":{"code":"TableAlreadyExists","message":{"value":"It is."}}}"#;
+    const REFUSED: &str = r#"{"odata.error":{"code":"InvalidInput","message":{"value":"No."}}}"#;
+    const ROW: &str = r#"{"value":[{"PartitionKey":"q","RowKey":"r"}]}"#;
+    let shell = Shell::new();
+    shell.write("three.jsonl", THREE);
+    for (created, rows, deleted) in [
+        (("204 No Content", ""), r#"{"value":[]}"#, true),
+        (("204 No Content", ""), ROW, false),
+        (("409 Conflict", EXISTS), r#"{"value":[]}"#, false),
+    ] {
+        let (url, asked) = server_that(move |line| {
+            Some(match line.split(' ').next() {
+                Some("POST") if line.contains("/Tables ") => created,
+                Some("POST") => ("400 Bad Request", REFUSED),
+                Some("GET") => ("200 OK", rows),
+                _ => ("204 No Content", ""),
+            })
+        });
+        let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &url]);
+        let failure = failure.failure(1);
+        assert!(
+            failure.ends_with("refused: InvalidInput: No.\n0 rows were written\n"),
+            "{failure}"
+        );
+        let delete = "DELETE /devstoreaccount1/Tables('abc') HTTP/1.1";
+        assert_eq!(asked.try_iter().any(|line| line == delete), deleted);
+    }
 }

@@ -100,7 +100,7 @@ struct Stopped {
 }
 
 /// How many rows were written. Several may be of one entity: each counts.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     /// So many in any case.
     written: u64,
@@ -181,7 +181,11 @@ impl Stopped {
 enum Target<'a> {
     /// A table that is not there yet may be loaded.
     Local(&'a Local, Option<Box<NewTable>>),
-    Remote(&'a Client),
+    Remote {
+        client: &'a Client,
+        /// Whether the table was made for this.
+        is_new: bool,
+    },
 }
 
 impl<'a> Target<'a> {
@@ -190,8 +194,7 @@ impl<'a> Target<'a> {
         match store {
             Store::Local(local) => Ok(Self::Local(local, local.load_table(table)?.map(Box::new))),
             Store::Remote(client) => {
-                client.create_table_if_missing(table)?;
-                Ok(Self::Remote(client))
+                Ok(Self::Remote { client, is_new: client.create_table_if_missing(table)? })
             }
         }
     }
@@ -216,10 +219,17 @@ fn write(
             let written = local::write(local, table, mode, source, rest);
             written.map(|written| loaded + written).map_err(|stopped| stopped.after(loaded))
         }
-        Target::Remote(client) => std::thread::scope(|scope| {
-            let work = remote::Work { client, table, mode, source: &source };
-            feed(lines, remote::Pool::start(scope, connections, work))
-        }),
+        Target::Remote { client, is_new } => {
+            let outcome = std::thread::scope(|scope| {
+                let work = remote::Work { client, table, mode, source: &source };
+                feed(lines, remote::Pool::start(scope, connections, work))
+            });
+            outcome.inspect_err(|stopped| {
+                if is_new && stopped.count == Count::default() {
+                    remote::remove_unused(client, table);
+                }
+            })
+        }
     }
 }
 

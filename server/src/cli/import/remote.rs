@@ -89,6 +89,15 @@ impl Drop for Pool {
     }
 }
 
+/// Deletes a table that was made for an import of which nothing was written, unless somebody else has
+/// written into it. That this may fail is less to know than why the import did.
+pub(super) fn remove_unused(client: &Client, table: &str) {
+    let first = client.page(table, None, None, Some(1), None);
+    if first.is_ok_and(|page| page.entities.is_empty() && page.next.is_none()) {
+        let _ = client.delete_table(table);
+    }
+}
+
 /// What each thread does with its groups.
 #[derive(Clone, Copy)]
 pub(super) struct Work<'a> {
