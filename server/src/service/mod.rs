@@ -15,6 +15,7 @@ mod keys;
 mod print;
 mod properties;
 mod query;
+mod subrequest;
 mod tables;
 mod transaction;
 mod waits;

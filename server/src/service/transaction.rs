@@ -3,30 +3,22 @@
 //! A transaction that fails is answered with 202 too; its one part is the answer of the operation
 //! that failed, with the operation's place before the text.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use tablestone::{EntityBatch, Error, Limit, Version};
 use uuid::Uuid;
 
 use super::answer::Answer;
 use super::call::Call;
 use super::catalog::TableState;
-use super::write::{Done, Echo, Likeness, Order, Say, Write};
+use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate, verb};
+use super::write::{Done, Likeness, Say};
 use super::{TableService, failure};
-use crate::address::{Address, Parameter, QueryString, Resource};
+use crate::address::{QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{
-    BodyFormat, Preference, Verb, host, if_match, names, request_format, response_format, text,
-};
-use crate::wire::batch::{
-    self, Batch, BatchErrorKind, BatchPart, BatchWriter, Headers, Pieces, SubRequest,
-};
-use crate::wire::json::EntityDecoder;
+use crate::headers::{Verb, text};
+use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
 
 /// Operations in a change set (protocol 8).
 const MAX_OPERATIONS: usize = 100;
@@ -37,11 +29,6 @@ const ROOM: usize = 16;
 /// For how much of each operation's answer room is made at first: those with entities may be larger.
 const MOST_ROOM: usize = 1 << 10;
 
-/// Headers of a request within a batch that mean something.
-static MEANT: [HeaderName; 5] =
-    [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, names::HTTP_METHOD, PREFER];
-const PREFER: HeaderName = HeaderName::from_static("prefer");
-
 /// What the parts of an answer have besides their own headers.
 const COMMON: [(&str, &str); 3] = [
     ("X-Content-Type-Options", "nosniff"),
@@ -49,19 +36,10 @@ const COMMON: [(&str, &str); 3] = [
     ("DataServiceVersion", "3.0;"),
 ];
 
-/// The error of an operation on another table or partition than the first.
-const OTHER_PARTITION: ServiceError = ErrorCode::CommandsInBatchActOnDifferentPartitions.error();
-
 /// Why a change set failed, and by which operation.
 struct Failed {
     error: ServiceError,
     index: usize,
-}
-
-/// One operation of a change set.
-struct Operation<'r> {
-    write: Write<'r>,
-    echo: Echo,
 }
 
 impl TableService {
@@ -206,22 +184,6 @@ async fn commit(
     Ok(answers.writer)
 }
 
-/// Lets an operation be read on if it is allowed, and the table, which the first finds, is that of all.
-fn admit(
-    call: &Call<'_>,
-    order: &Order<'_>,
-    table: &mut Option<Arc<TableState>>,
-) -> Result<(), ServiceError> {
-    if table.as_ref().is_some_and(|first| !order.table.eq_ignore_ascii_case(&first.name)) {
-        return Err(OTHER_PARTITION);
-    }
-    call.allow(order.operation(), Some(order.table))?;
-    if table.is_none() {
-        *table = Some(call.table(order.table)?);
-    }
-    Ok(())
-}
-
 /// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory
 /// twice until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
 async fn apply(
@@ -308,148 +270,6 @@ impl Say for Part<'_> {
     fn end(&mut self, body: Vec<u8>) {
         self.writer.end(&body);
     }
-}
-
-/// What the operation before said besides its body: mostly what the next says too, as SDKs send the
-/// same with each.
-struct Known<'r> {
-    /// The headers as they were sent, and those that mean something.
-    sent: Headers<'r>,
-    headers: HeaderMap,
-    conditional: bool,
-    /// What they make of a method, if that was asked.
-    verb: Option<(&'r str, Verb)>,
-    /// What they said of a body and, with the query string, of the answer, if that was asked and could be
-    /// understood.
-    format: Option<BodyFormat>,
-    echo: Option<Echo>,
-    target: &'r str,
-    resource: Resource,
-    query: QueryString<'r>,
-    decoder: EntityDecoder<'r>,
-}
-
-impl<'r> Known<'r> {
-    /// Before the first operation.
-    fn nothing(call: &Call<'_>) -> Self {
-        let sent = Headers::default();
-        let headers = headers(call, &sent);
-        // A target is never empty.
-        let (target, resource, query) = ("", Resource::Service, QueryString::default());
-        let (conditional, verb, format, echo) = (false, None, None, None);
-        let decoder = EntityDecoder::default();
-        Self { sent, headers, conditional, verb, format, echo, target, resource, query, decoder }
-    }
-
-    /// Reads an operation that is admitted.
-    fn read(
-        &mut self,
-        call: &Call<'r>,
-        request: &'r SubRequest<'r>,
-        table: &mut Option<Arc<TableState>>,
-    ) -> Result<Operation<'r>, ServiceError> {
-        if !Arc::ptr_eq(&self.sent, &request.headers) {
-            self.headers = headers(call, &request.headers);
-            self.sent = Arc::clone(&request.headers);
-            self.conditional = self.headers.contains_key(header::IF_MATCH);
-            (self.verb, self.format, self.echo) = (None, None, None);
-        }
-        let verb = match self.verb {
-            Some((method, verb)) if method == request.method => verb,
-            _ => self.verb.insert((request.method, verb(request, &self.headers)?)).1,
-        };
-        if self.target != request.target {
-            let (address, query) = locate(call, request)?;
-            let query = QueryString::parse(query)?;
-            if self.query != query {
-                (self.query, self.echo) = (query, None);
-            }
-            (self.target, self.resource) = (request.target, address.resource);
-        }
-        let Self { headers, format, echo, resource, query, decoder, .. } = self;
-        let if_match = if self.conditional { if_match(headers)? } else { None };
-        let order = Order::of(verb, resource, if_match)?;
-        admit(call, &order, table)?;
-        let write = order.with_body(call, || {
-            let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
-            Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
-        })?;
-        let echo = match (verb, *echo) {
-            (Verb::Post, Some(known)) => known,
-            (Verb::Post, None) => {
-                let stated = query.given(Parameter::Format);
-                let format = || response_format(stated, headers, call.version);
-                *echo.insert(Echo::new(Preference::of(headers), format)?)
-            }
-            _ => Echo::none(),
-        };
-        Ok(Operation { write, echo })
-    }
-}
-
-fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
-    let method = Method::from_bytes(request.method.as_bytes());
-    Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
-}
-
-/// The headers of a request within the batch that mean something; what it is to accept is said
-/// for all by the batch unless it says so itself.
-fn headers(call: &Call<'_>, given: &[(&str, Cow<'_, str>)]) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(2 * MEANT.len());
-    for (name, value) in given {
-        let meant = MEANT.iter().find(|meant| name.eq_ignore_ascii_case(meant.as_str()));
-        if let (Some(name), Ok(value)) = (meant, HeaderValue::from_bytes(value.as_bytes())) {
-            headers.append(name, value);
-        }
-    }
-    if !headers.contains_key(header::ACCEPT)
-        && let Some(accept) = call.head.headers.get(header::ACCEPT)
-    {
-        headers.insert(header::ACCEPT, accept.clone());
-    }
-    headers
-}
-
-/// The head of a request of its own.
-fn head(call: &Call<'_>, headers: HeaderMap) -> Parts {
-    let (mut head, ()) = Request::new(()).into_parts();
-    head.uri = call.head.uri.clone();
-    head.headers = headers;
-    if let Some(host) = call.head.headers.get(header::HOST) {
-        head.headers.insert(header::HOST, host.clone());
-    }
-    head
-}
-
-/// What a request within the batch is about, and its query string.
-fn locate<'r>(
-    call: &Call<'r>,
-    request: &'r SubRequest<'r>,
-) -> Result<(Address<'r>, &'r str), ServiceError> {
-    let target = request.target;
-    let (target, query) = target.split_once('?').unwrap_or((target, ""));
-    let rest = ["http://", "https://"].iter().find_map(|scheme| {
-        let start = target.get(..scheme.len())?;
-        start.eq_ignore_ascii_case(scheme).then(|| target.get(scheme.len()..))?
-    });
-    let outer = host(&call.head.uri, &call.head.headers);
-    let (host, path) = match rest {
-        Some(rest) => match rest.find('/') {
-            Some(slash) => (rest.get(..slash), rest.get(slash..).unwrap_or_default()),
-            None => (Some(rest), "/"),
-        },
-        None if target.starts_with('/') => (outer, target),
-        // Relative to the account.
-        None => {
-            let resource = Resource::parse(&call.address.account, target)?;
-            return Ok((Address { resource, ..call.address.clone() }, query));
-        }
-    };
-    let address = Address::parse(host, path, |name| name == call.address.account)?;
-    if address.account != call.address.account || address.secondary {
-        return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
-    }
-    Ok((address, query))
 }
 
 fn writer() -> BatchWriter {

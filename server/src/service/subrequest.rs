@@ -1,0 +1,193 @@
+//! Requests within a batch: what they are about, and the operations of a change set.
+//!
+//! Invariant: the body of an operation is not read before it is allowed, and its table there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+
+use super::call::Call;
+use super::catalog::TableState;
+use super::write::{Echo, Order, Write};
+use crate::address::{Address, Parameter, QueryString, Resource};
+use crate::error::{ErrorCode, ServiceError};
+use crate::headers::{
+    BodyFormat, Preference, Verb, host, if_match, names, request_format, response_format,
+};
+use crate::wire::batch::{Headers, SubRequest};
+use crate::wire::json::EntityDecoder;
+
+/// Headers of a request within a batch that mean something.
+static MEANT: [HeaderName; 5] =
+    [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, names::HTTP_METHOD, PREFER];
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The error of an operation on another table or partition than the first.
+pub(super) const OTHER_PARTITION: ServiceError =
+    ErrorCode::CommandsInBatchActOnDifferentPartitions.error();
+
+/// One operation of a change set.
+pub(super) struct Operation<'r> {
+    pub(super) write: Write<'r>,
+    pub(super) echo: Echo,
+}
+
+/// What the operation before said besides its body: mostly what the next says too, as SDKs send the
+/// same with each.
+pub(super) struct Known<'r> {
+    /// The headers as they were sent, and those that mean something.
+    sent: Headers<'r>,
+    headers: HeaderMap,
+    conditional: bool,
+    /// What they make of a method, if that was asked.
+    verb: Option<(&'r str, Verb)>,
+    /// What they said of a body and, with the query string, of the answer, if that was asked and could be
+    /// understood.
+    format: Option<BodyFormat>,
+    echo: Option<Echo>,
+    target: &'r str,
+    resource: Resource,
+    query: QueryString<'r>,
+    decoder: EntityDecoder<'r>,
+}
+
+impl<'r> Known<'r> {
+    /// Before the first operation.
+    pub(super) fn nothing(call: &Call<'_>) -> Self {
+        let sent = Headers::default();
+        let headers = headers(call, &sent);
+        // A target is never empty.
+        let (target, resource, query) = ("", Resource::Service, QueryString::default());
+        let (conditional, verb, format, echo) = (false, None, None, None);
+        let decoder = EntityDecoder::default();
+        Self { sent, headers, conditional, verb, format, echo, target, resource, query, decoder }
+    }
+
+    /// Reads an operation that is admitted.
+    pub(super) fn read(
+        &mut self,
+        call: &Call<'r>,
+        request: &'r SubRequest<'r>,
+        table: &mut Option<Arc<TableState>>,
+    ) -> Result<Operation<'r>, ServiceError> {
+        if !Arc::ptr_eq(&self.sent, &request.headers) {
+            self.headers = headers(call, &request.headers);
+            self.sent = Arc::clone(&request.headers);
+            self.conditional = self.headers.contains_key(header::IF_MATCH);
+            (self.verb, self.format, self.echo) = (None, None, None);
+        }
+        let verb = match self.verb {
+            Some((method, verb)) if method == request.method => verb,
+            _ => self.verb.insert((request.method, verb(request, &self.headers)?)).1,
+        };
+        if self.target != request.target {
+            let (address, query) = locate(call, request)?;
+            let query = QueryString::parse(query)?;
+            if self.query != query {
+                (self.query, self.echo) = (query, None);
+            }
+            (self.target, self.resource) = (request.target, address.resource);
+        }
+        let Self { headers, format, echo, resource, query, decoder, .. } = self;
+        let if_match = if self.conditional { if_match(headers)? } else { None };
+        let order = Order::of(verb, resource, if_match)?;
+        admit(call, &order, table)?;
+        let write = order.with_body(call, || {
+            let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
+            Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
+        })?;
+        let echo = match (verb, *echo) {
+            (Verb::Post, Some(known)) => known,
+            (Verb::Post, None) => {
+                let stated = query.given(Parameter::Format);
+                let format = || response_format(stated, headers, call.version);
+                *echo.insert(Echo::new(Preference::of(headers), format)?)
+            }
+            _ => Echo::none(),
+        };
+        Ok(Operation { write, echo })
+    }
+}
+
+pub(super) fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
+    let method = Method::from_bytes(request.method.as_bytes());
+    Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
+}
+
+/// The headers of a request within the batch that mean something; what it is to accept is said
+/// for all by the batch unless it says so itself.
+pub(super) fn headers(call: &Call<'_>, given: &[(&str, Cow<'_, str>)]) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(2 * MEANT.len());
+    for (name, value) in given {
+        let meant = MEANT.iter().find(|meant| name.eq_ignore_ascii_case(meant.as_str()));
+        if let (Some(name), Ok(value)) = (meant, HeaderValue::from_bytes(value.as_bytes())) {
+            headers.append(name, value);
+        }
+    }
+    if !headers.contains_key(header::ACCEPT)
+        && let Some(accept) = call.head.headers.get(header::ACCEPT)
+    {
+        headers.insert(header::ACCEPT, accept.clone());
+    }
+    headers
+}
+
+/// The head of a request of its own.
+pub(super) fn head(call: &Call<'_>, headers: HeaderMap) -> Parts {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.uri = call.head.uri.clone();
+    head.headers = headers;
+    if let Some(host) = call.head.headers.get(header::HOST) {
+        head.headers.insert(header::HOST, host.clone());
+    }
+    head
+}
+
+/// What a request within the batch is about, and its query string.
+pub(super) fn locate<'r>(
+    call: &Call<'r>,
+    request: &'r SubRequest<'r>,
+) -> Result<(Address<'r>, &'r str), ServiceError> {
+    let target = request.target;
+    let (target, query) = target.split_once('?').unwrap_or((target, ""));
+    let rest = ["http://", "https://"].iter().find_map(|scheme| {
+        let start = target.get(..scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then(|| target.get(scheme.len()..))?
+    });
+    let outer = host(&call.head.uri, &call.head.headers);
+    let (host, path) = match rest {
+        Some(rest) => match rest.find('/') {
+            Some(slash) => (rest.get(..slash), rest.get(slash..).unwrap_or_default()),
+            None => (Some(rest), "/"),
+        },
+        None if target.starts_with('/') => (outer, target),
+        // Relative to the account.
+        None => {
+            let resource = Resource::parse(&call.address.account, target)?;
+            return Ok((Address { resource, ..call.address.clone() }, query));
+        }
+    };
+    let address = Address::parse(host, path, |name| name == call.address.account)?;
+    if address.account != call.address.account || address.secondary {
+        return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
+    }
+    Ok((address, query))
+}
+
+/// Lets an operation be read on if it is allowed, and the table, which the first finds, is that of all.
+fn admit(
+    call: &Call<'_>,
+    order: &Order<'_>,
+    table: &mut Option<Arc<TableState>>,
+) -> Result<(), ServiceError> {
+    if table.as_ref().is_some_and(|first| !order.table.eq_ignore_ascii_case(&first.name)) {
+        return Err(OTHER_PARTITION);
+    }
+    call.allow(order.operation(), Some(order.table))?;
+    if table.is_none() {
+        *table = Some(call.table(order.table)?);
+    }
+    Ok(())
+}
