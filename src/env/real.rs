@@ -109,7 +109,7 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { _file: file })),
+            Ok(()) => Ok(Box::new(RealLock { file })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -145,10 +145,19 @@ impl Disk for RealDisk {
     }
 }
 
-/// Closing the descriptor releases the lock, also when the process is killed.
+/// Closing the descriptor releases the lock, also when the process is killed. A process that is being started
+/// has a copy of it for a moment, so it is not left to that.
 #[derive(Debug)]
 struct RealLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "a lock is held until its file is closed");
+        }
+    }
 }
 
 impl LockGuard for RealLock {}
@@ -349,6 +358,17 @@ mod tests {
         let guard = disk.lock(&path).unwrap();
         assert_eq!(disk.lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(guard);
+        disk.lock(&path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_guard_though_another_process_has_a_copy_of_the_descriptor() {
+        let (dir, disk) = disk();
+        let path = dir.path().join("LOCK");
+        let file = File::create(&path).unwrap();
+        file.try_lock().unwrap();
+        let _copy = file.try_clone().unwrap();
+        drop(RealLock { file });
         disk.lock(&path).unwrap();
     }
 
