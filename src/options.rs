@@ -101,8 +101,9 @@ pub enum Recovery {
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
     /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Where the manifest
-    /// is damaged, all table files are read and written once: what is whole is there, and perhaps again what
-    /// was deleted in files that had been replaced and were not removed yet.
+    /// is damaged, all table files are merged into new ones, which takes their space twice for that time. What
+    /// is whole is there then; what was deleted may be again: by a range (a partition, a table), as only
+    /// the manifest has some of that, or in files that had been replaced and were not removed yet.
     Salvage,
 }
 

@@ -7,15 +7,16 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Durability, Options};
+use tablestone::{Durability, Options, Recovery};
 
 use support::model::{Action, Condition, Operation, Write};
-use support::sim::{CRASH_STYLES, Script, Step, sim_options};
+use support::sim::{CRASH_STYLES, DIR, Script, Step, sim_options};
 use support::strategies::{config, write};
 
 fn put(table: u8, partition: u8, rows: impl IntoIterator<Item = u8>, len: u16) -> Step {
@@ -261,6 +262,48 @@ fn r_e10_power_loss_among_few_syncs_that_tears_writes() {
 #[test]
 fn r_e10_power_loss_between_syncs_at_intervals_that_tears_writes() {
     crash_everywhere_in(&script_of_few_syncs(), CrashStyle::Torn, separated_at_intervals);
+}
+
+/// As [`separated`], always opened by salvage.
+fn salvaged(env: &SimEnv) -> Options {
+    separated(env).recovery(Recovery::Salvage)
+}
+
+/// R-E22: who always opens by salvage loses no more, and no less, than who never does.
+#[test]
+fn r_e22_power_loss_is_no_damage_that_salvage_finds() {
+    crash_everywhere_in(&large_script(), CrashStyle::Torn, salvaged);
+    crash_everywhere_in(&script(), CrashStyle::KeepAll, salvaged);
+}
+
+/// R-E22: without a manifest, files of all ages and the log still are all that was acknowledged. What is deleted by
+/// range is not in the script: some of it is in the manifest alone.
+#[test]
+fn r_e22_power_loss_and_no_manifest_leave_all_that_was_acknowledged() {
+    let is_lost =
+        |step: &Step| matches!(step, Step::Write(Write::Drop(_) | Write::DeletePartition { .. }));
+    let steps: Vec<_> = large_script().into_iter().filter(|step| !is_lost(step)).collect();
+    let total = count_operations(&steps, salvaged);
+    for (style, after) in (0..total).flat_map(|n| CRASH_STYLES.map(|style| (style, n))).step_by(5) {
+        let context = format!("{style:?} after {after} operations");
+        let env = SimEnv::new(after);
+        let mut script = Script::new(&env, salvaged(&env));
+        env.crash_after(after);
+        script.run(&steps);
+        env.crash(style);
+        let manifests =
+            env.list(DIR.as_ref()).into_iter().filter(|name| name.starts_with("MANIFEST"));
+        manifests.for_each(|name| env.remove_file(&Path::new(DIR).join(name)));
+        if after % 2 == 0 {
+            // Power goes again while it is made anew.
+            env.crash_after(after / 2 % 40);
+            script.run(&[]);
+            env.crash(style);
+        }
+        drop(script.check_salvaged(&context));
+        env.crash(CrashStyle::LoseUnsynced);
+        script.check(&format!("{context}, and again"));
+    }
 }
 
 /// Power goes again while the database recovers, at every operation of the recovery.

@@ -261,6 +261,12 @@ impl Pipeline {
         }
     }
 
+    /// Puts the tree [in order](Tree::put_in_order), with all that was replayed.
+    pub(super) fn put_in_order(&self) -> Result<()> {
+        let last = self.freeze_active();
+        self.tree.put_in_order(self.segments.first_needed(last))
+    }
+
     /// Freezes the memtable, if it holds anything, and publishes all it holds.
     pub(crate) fn freeze(&self) -> Result<()> {
         self.wait(self.freeze_active())

@@ -135,17 +135,13 @@ fn open_locked(
     let (flushed, memtable) = (tree.flushed(), tree.active_memtable());
     let target =
         Target { memtable: &memtable, flushed, large_value_bytes: options.large_value_bytes };
-    // No manifest names the place yet, or damage took it.
-    let is_unknown = tree.is_new() || tree.is_damaged();
+    // No manifest names the place yet, or the one that does is damaged.
+    let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
     let replayed =
         replaying(target, |visit| wal::replay(disk, dir, first, options.recovery, visit))?;
     if !replayed.lost.is_empty() {
         memtable.forget_places();
-    }
-    if tree.is_damaged() {
-        let oldest = replayed.segments.first().map_or(replayed.next_segment_id, |oldest| oldest.id);
-        tree.set_log_start(oldest);
     }
     let last = replayed.last_version.max(tree.newest());
     tree.publish(last);
@@ -153,7 +149,7 @@ fn open_locked(
     let log = wal::Writer::create(
         Arc::clone(disk),
         dir,
-        replayed.next_segment_id,
+        replayed.next_segment_id.max(tree.first_free_segment()?),
         last,
         wal::SegmentPlan {
             bytes: sizing.segment_bytes,
@@ -166,9 +162,19 @@ fn open_locked(
         replayed.segments,
     )?;
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, last);
+    let started = start(&pipeline);
+    if started.is_err() {
+        pipeline.tree().clean_up();
+    }
+    started.map(|()| (pipeline, report))
+}
+
+fn start(pipeline: &Pipeline) -> Result<()> {
+    if pipeline.tree().is_unordered() {
+        pipeline.put_in_order()?;
+    }
     pipeline.freeze_if_full();
-    pipeline.tree().start()?;
-    Ok((pipeline, report))
+    pipeline.tree().start()
 }
 
 fn report(replayed: &wal::Replayed, lost: Vec<Corruption>) -> RecoveryReport {

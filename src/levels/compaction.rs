@@ -69,10 +69,10 @@ impl Inputs {
 }
 
 /// What may be older than the inputs of a rewrite.
-struct Deeper<'a> {
-    state: &'a LevelState,
-    output: Level,
-    inputs: &'a [FileId],
+pub(super) struct Deeper<'a> {
+    pub(super) state: &'a LevelState,
+    pub(super) output: Level,
+    pub(super) inputs: &'a [FileId],
 }
 
 impl Deeper<'_> {
@@ -88,7 +88,7 @@ impl Deeper<'_> {
 
 /// Copies what the rule keeps. Returns how many entries it left out; those that range tombstones
 /// cover may be skipped uncounted, without being read. Ends with [`Error::Closed`] once `closing`.
-fn rewrite(
+pub(super) fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     rule: &mut Rule,
     deeper: &Deeper<'_>,
@@ -241,7 +241,7 @@ impl Tree {
     }
 }
 
-fn tombstones_of(batch: &[Frozen]) -> Vec<RangeTombstone> {
+pub(super) fn tombstones_of(batch: &[Frozen]) -> Vec<RangeTombstone> {
     let with = batch.iter().filter(|f| f.memtable.has_range_tombstones());
     with.flat_map(|f| f.memtable.range_tombstones().iter().cloned().collect::<Vec<_>>()).collect()
 }

@@ -1,7 +1,8 @@
 //! Opening a tree: the files that the manifest names, and clearing away those that it does not.
 //!
-//! Invariant: a strict opening that fails has changed no file. Files are removed only by
-//! [`Tree::start`], after the log was replayed, and only if nothing was found damaged.
+//! Invariant: a strict opening that fails has changed no file. Files are removed only after the log was
+//! replayed: by [`Tree::start`], if nothing was found damaged, and by [`Tree::put_in_order`], once what is in
+//! them is in others.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -44,16 +45,16 @@ impl Tree {
         };
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
-        let recovered = recovered.unwrap_or_else(Recovered::nothing);
+        let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
         let is_unordered =
-            opening.recovery == Recovery::Salvage && opening.lacks_edits(&recovered)?;
+            opening.recovery == Recovery::Salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
         let next_file = opening.next_file(inventory.next_file)?;
         if is_unordered {
             opening.take_all(&mut inventory, &mut lost)?;
         }
         let levels = opening.levels(inventory, &mut lost)?;
-        let is_damaged = !lost.is_empty() || is_unordered;
+        let is_damaged = !lost.is_empty();
         let found = Found {
             levels,
             newest_manifest: newest,
@@ -72,17 +73,30 @@ impl Tree {
     /// # Errors
     /// What writing the manifest reports.
     pub(crate) fn start(&self) -> Result<()> {
-        let values = Arc::clone(&self.views.load().levels.values);
-        self.keep_segments(values.files().map(|file| file.id()));
-        if self.is_unordered {
-            self.put_in_order()?;
-        }
+        self.keep_values();
         self.ensure_manifest()?;
         if !self.is_damaged() {
             self.remove_orphans()?;
         }
         self.start_schedule();
         Ok(())
+    }
+
+    /// The segments that files refer to are the log's no longer: a crash may have left them their names.
+    pub(super) fn keep_values(&self) {
+        let values = Arc::clone(&self.views.load().levels.values);
+        self.keep_segments(values.files().map(|file| file.id()));
+    }
+
+    /// The first id for a segment of the log that no other had: none before it is of this log any more, and
+    /// some were kept for their values.
+    ///
+    /// # Errors
+    /// What the file system refuses.
+    pub(crate) fn first_free_segment(&self) -> Result<SegmentId> {
+        let names = self.disk.list(&self.dir).map_err(|e| Error::io("list", &self.dir, e))?;
+        let kept = names.iter().filter_map(|name| SegmentId::from_values_name(name)).max();
+        Ok(kept.map_or(SegmentId::NONE, SegmentId::next).max(self.log_start()))
     }
 
     /// Removes table files and manifests that a crash left behind. Files with later ids than those

@@ -380,6 +380,15 @@ fn price(file: &TableFile, below: &[Arc<TableFile>]) -> f64 {
     rewritten as f64 / (meta.bytes.max(1) as f64 * (1.0 + 2.0 * tombstones))
 }
 
+/// The first level from `first` on that has room for so many bytes.
+pub(super) fn level_for(bytes: u64, first: Level, sizing: &Sizing) -> Level {
+    let mut level = first;
+    while level < Level::LAST && target(sizing, level) < bytes {
+        level = level.below();
+    }
+    level
+}
+
 /// All files, to the deepest level that holds any or the first that has room for them; nothing if
 /// there they are and hold nothing in vain.
 pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
@@ -387,10 +396,7 @@ pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
     let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
     let (deepest, _) = files.last()?;
     let bytes = state.files().map(|(_, file)| file.meta.bytes).sum();
-    let mut output = (*deepest).max(Level::ONE);
-    while output < Level::LAST && target(sizing, output) < bytes {
-        output = output.below();
-    }
+    let output = level_for(bytes, (*deepest).max(Level::ONE), sizing);
     let in_vain = |f: &Arc<TableFile>| {
         let FileMeta { tombstones, entries, keys, .. } = f.meta;
         tombstones > 0 || entries > keys || state.values.refers_to_sparse(f)

@@ -1,22 +1,31 @@
 //! Rebuilding: what salvage does where the manifest does not say which files there are.
 //!
 //! Whole table files describe themselves, but for their level, and for which of them a compaction has
-//! replaced. So all there are become one run: of each key the versions are put in order, whichever file
-//! they are in, and what is there twice is there once. Invariant: nobody reads a tree before that is done,
-//! and no manifest names it.
+//! replaced. So all there are become one run, together with what was read from the log, which may be older
+//! than a file or the same: of each key the versions are put in order, wherever they are, and what is there
+//! twice is there once. Invariant: nobody reads a tree before that is done, and no manifest names it. It is
+//! one edit, before which no file is changed or removed.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 
+use super::compaction::{Deeper, rewrite, tombstones_of};
 use super::edit::{FileRecord, Inventory};
+use super::gc::Rule;
 use super::open::Opening;
-use super::picker::{self, Task};
+use super::output::{Cut, Outputs};
+use super::picker;
 use super::recover::Recovered;
-use super::state::Level;
-use super::tree::Tree;
-use crate::error::{Corruption, Error, Result};
+use super::separate::Storing;
+use super::state::{Change, Level};
+use super::tree::{Flushed, Tree};
+use crate::error::{Corruption, Damage, Error, Result};
+use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::{self, FileId, Reader};
+use crate::tombstone::RangeTombstones;
 use crate::version::Version;
+use crate::wal::SegmentId;
 
 impl Opening<'_> {
     /// The table files in the directory.
@@ -25,12 +34,32 @@ impl Opening<'_> {
         Ok(names.iter().filter_map(|name| sst::parse_file_name(name)).collect())
     }
 
-    /// Whether the manifest was damaged, or what is in the directory says that its last edits were lost.
-    pub(super) fn lacks_edits(&self, recovered: &Recovered) -> Result<bool> {
-        let (named, there) = (&recovered.inventory.files, self.files_there()?);
-        let any_missing = named.keys().any(|id| !there.contains(id));
-        let any_unnamed = there.iter().any(|id| !named.contains_key(id));
-        Ok(!recovered.lost.is_empty() || any_missing || (recovered.is_torn && any_unnamed))
+    fn is_missing(&self, segment: SegmentId) -> bool {
+        let opened = self.disk.open(&segment.path(self.dir));
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether the manifest is damaged, or its last edits were lost, as others than those that are named
+    /// have taken the place of files or of the log; notes what was lost. A torn end alone is of an edit that
+    /// was under way: all that is named is there.
+    pub(super) fn lacks_edits(&self, recovered: &mut Recovered) -> Result<bool> {
+        let Recovered { inventory, newest, lost, is_torn } = recovered;
+        let there = self.files_there()?;
+        if !lost.is_empty() || inventory.files.keys().any(|id| !there.contains(id)) {
+            return Ok(true);
+        }
+        let is_lost = *is_torn && self.is_missing(inventory.log_start);
+        if is_lost {
+            let expected =
+                format!("the edit after which {} is needed no more", inventory.log_start);
+            let damage = Damage::new(0, expected, "a torn end");
+            if let Error::Corruption(corruption) =
+                damage.in_file(&self.dir.join(newest.file_name()), 0)
+            {
+                lost.push(*corruption);
+            }
+        }
+        Ok(is_lost)
     }
 
     /// Makes every whole file in the directory part of the tree, in no order. Those that are damaged are
@@ -62,15 +91,49 @@ impl Opening<'_> {
 }
 
 impl Tree {
-    /// Merges all files into one level, on this thread.
-    pub(super) fn put_in_order(&self) -> Result<()> {
-        let state = Arc::clone(&self.views.load().levels);
-        match picker::everything(&state, &self.sizing) {
-            Some(Task::Rewrite(inputs)) => {
-                tracing::warn!(files = state.files().count(), "merges what no manifest describes");
-                self.compact(&inputs)
-            }
-            _ => Ok(()),
+    /// Whether the files are in no order, until they are [put in order](Self::put_in_order).
+    pub(crate) fn is_unordered(&self) -> bool {
+        self.is_unordered
+    }
+
+    /// Merges all files and all frozen memtables into one level, on this thread, before
+    /// [`start`](Tree::start). Nothing is in the active memtable; the log begins with `log_start` from
+    /// then on.
+    ///
+    /// # Errors
+    /// What reading, writing and the manifest report; it can be tried again.
+    pub(crate) fn put_in_order(&self, log_start: SegmentId) -> Result<()> {
+        let view = Arc::clone(&self.views.load());
+        let (files, last) = (view.levels.level(Level::ZERO), self.visible());
+        tracing::warn!(files = files.len(), "merges what no manifest describes");
+        let tombstones_added = tombstones_of(&view.frozen);
+        let tombstones = view.levels.range_tombstones.iter().chain(&tombstones_added).cloned();
+        let tombstones = Arc::new(RangeTombstones::new(tombstones.collect()));
+        let mut rule = Rule::new(&self.snapshots.horizon(), tombstones, last);
+        let bytes = files.iter().map(|file| file.meta.bytes).sum();
+        let output = picker::level_for(bytes, Level::ONE, &self.sizing);
+        let zstd = self.compression.zstd_at(output, &view.levels, 0);
+        let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents: &[] };
+        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
+        let frozen = view.frozen.iter().map(|f| Source::memtable(&f.memtable, f.last));
+        let sources = frozen.chain(files.iter().map(|file| Source::file(&**file, CacheUse::Pass)));
+        let mut merge = Merge::new(sources.collect(), &[]);
+        let removed: Vec<FileId> = files.iter().map(|file| file.id()).collect();
+        let deeper = Deeper { state: &view.levels, output: Level::LAST, inputs: &removed };
+        let storing = Storing::Gathered(&view.levels.values);
+        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
+        let flushed = Flushed { version: last, log_start };
+        self.install(Change {
+            added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),
+            removed,
+            tombstones_added,
+            flushed: Some((flushed.version, flushed.log_start)),
+            ..Change::default()
+        })?;
+        self.keep_values();
+        if let Some(hook) = self.on_flushed.get() {
+            hook(flushed);
         }
+        Ok(())
     }
 }

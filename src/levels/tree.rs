@@ -97,7 +97,7 @@ pub(crate) struct Tree {
     is_stalled: AtomicBool,
     is_new: bool,
     is_damaged: bool,
-    /// The files are in no order until [`start`](Tree::start).
+    /// The files are in no order until [`put_in_order`](Tree::put_in_order).
     pub(super) is_unordered: bool,
 }
 
@@ -167,13 +167,6 @@ impl Tree {
     /// The log segment that replay begins at. In a new database it need not exist.
     pub(crate) fn log_start(&self) -> SegmentId {
         self.views.load().levels.log_start
-    }
-
-    /// Where the log begins, of which damage took the place; to be called before [`start`](Tree::start).
-    pub(crate) fn set_log_start(&self, log_start: SegmentId) {
-        let mut levels = LevelState::clone(&self.views.load().levels);
-        levels.log_start = levels.log_start.max(log_start);
-        self.views.install(Arc::new(levels));
     }
 
     /// No version up to this one is to be given out again: files have it.

@@ -287,6 +287,10 @@ impl Segments {
             return Ok(());
         }
         let (path, values) = (id.path(&self.dir), id.values_path(&self.dir));
+        // Where it has that name already, salvage has filled its place in the log.
+        if self.disk.open(&values).is_ok() {
+            return Ok(());
+        }
         self.disk.rename(&path, &values).map_err(|e| Error::io("rename", &path, e))
     }
 

@@ -224,8 +224,13 @@ fn r_e22_salvage_needs_no_manifest_where_the_table_files_are_whole() {
         db.flush().unwrap();
         env.run_all();
     }
-    t.delete_partition("q").wait().unwrap();
+    t.import((0..100u32).map(|n| ("deleted", n.to_be_bytes(), "v"))).unwrap();
+    db.flush().unwrap();
+    t.delete_partition("deleted").wait().unwrap();
+    db.flush().unwrap();
+    env.run_all();
     t.insert("in the log", "r", "v").wait().unwrap();
+    t.upsert("p", 7u32.to_be_bytes(), "in the log").wait().unwrap();
     let expected = dump(&db);
     let gets = |db: &Database| -> Vec<_> {
         let t = db.table("t").unwrap();
@@ -310,6 +315,9 @@ fn r_e22_salvage_of_table_files_alone_gives_out_no_version_twice() {
     let t = db.table("t").unwrap();
     assert_eq!(t.get("p", "r").unwrap().unwrap().value, b"old");
     assert!(t.upsert("p", "r", "new").wait().unwrap() > old);
+    drop((t, db));
+    env_after.crash(CrashStyle::LoseUnsynced);
+    let t = open(&env_after).unwrap().table("t").unwrap();
     assert_eq!(t.get("p", "r").unwrap().unwrap().value, b"new");
 }
 

@@ -187,3 +187,19 @@ fn a_kept_segment_is_the_log_s_no_longer() {
     let (found, _) = try_replay(&env, 2, Recovery::Strict).unwrap();
     assert_eq!(found, records(3, &[100]));
 }
+
+/// R-E22: salvage fills the place that a kept segment has left in the log, not knowing that it was kept.
+#[test]
+fn what_fills_the_place_of_a_kept_segment_does_not_take_its_name() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    append(&mut writer, &records(1, &[100])).unwrap();
+    let last = Version::from_ticks(1);
+    writer.end_segment(last).unwrap();
+    let segments = writer.segments();
+    assert_eq!(segments.durable_through(last).unwrap().len(), 1);
+    let kept = SegmentId::FIRST.values_path(dir());
+    env.write_file(&kept, b"values");
+    segments.keep(SegmentId::FIRST).unwrap();
+    assert_eq!(env.read_file(&kept).unwrap(), b"values");
+}
