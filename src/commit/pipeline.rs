@@ -183,6 +183,15 @@ impl Pipeline {
         }
     }
 
+    /// As [`begin`](Self::begin), of a deletion of a range, which counts as more than it takes.
+    pub(crate) fn begin_deletion<T: 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
+    ) -> Commit<T> {
+        let bytes = self.tree.view().active.range_tombstone_bytes();
+        self.begin(bytes, work)
+    }
+
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
     pub(crate) fn submit(&self, prepared: &Prepared) -> Version {
         let Prepared { payload, crc, .. } = prepared;

@@ -74,9 +74,11 @@ const KEY_ON_STACK_BYTES: usize = 128;
 /// this part of its budget has two bytes or so for each.
 const BYTES_PER_FILTER_BYTE: usize = 64;
 const SMALL_BUDGET_BYTES: usize = 1 << 20;
-/// A range tombstone counts as so many bytes of entries. It takes few, but each one that is added has the set
-/// made anew, so a memtable gets a thousand or so; and what it deletes gives its space back once it is flushed.
+/// A range tombstone counts as so many bytes of entries, or as this part of the budget. It takes few, but each
+/// one that is added has the set made anew, so a memtable gets a thousand or so; and what it deletes gives its space
+/// back once it is flushed.
 const RANGE_TOMBSTONE_BYTES: usize = 32 << 10;
+const RANGE_TOMBSTONE_PART: usize = 16;
 
 impl Default for Memtable {
     fn default() -> Self {
@@ -108,6 +110,7 @@ pub(crate) struct Memtable {
     /// Set before the first range tombstone is: most memtables never have one.
     any_range_tombstone: AtomicBool,
     range_tombstones: ArcSwap<RangeTombstones>,
+    range_tombstone_bytes: usize,
 }
 
 impl Memtable {
@@ -125,6 +128,7 @@ impl Memtable {
             large: LargeRows::default(),
             any_range_tombstone: AtomicBool::new(false),
             range_tombstones: ArcSwap::default(),
+            range_tombstone_bytes: RANGE_TOMBSTONE_BYTES.min(bytes / RANGE_TOMBSTONE_PART),
         }
     }
 
@@ -199,12 +203,17 @@ impl Memtable {
     /// Memory in use for entries, in bytes, and what range tombstones count as; the filter, a 64th of the
     /// budget, is not counted.
     pub(crate) fn bytes(&self) -> usize {
-        self.tree.bytes() + self.range_tombstone_bytes()
+        self.tree.bytes() + self.all_range_tombstone_bytes()
     }
 
-    fn range_tombstone_bytes(&self) -> usize {
+    /// What one range tombstone counts as.
+    pub(crate) fn range_tombstone_bytes(&self) -> usize {
+        self.range_tombstone_bytes
+    }
+
+    fn all_range_tombstone_bytes(&self) -> usize {
         if self.has_range_tombstones() {
-            self.range_tombstones.load().len() * RANGE_TOMBSTONE_BYTES
+            self.range_tombstones.load().len() * self.range_tombstone_bytes
         } else {
             0
         }
@@ -217,7 +226,7 @@ impl Memtable {
 
     /// Memory that was taken for entries, in bytes: never less than is [in use](Self::bytes).
     pub(crate) fn room(&self) -> usize {
-        self.tree.room() + self.range_tombstone_bytes()
+        self.tree.room() + self.all_range_tombstone_bytes()
     }
 
     /// Number of entries: versions, not keys. While others insert, it may be a few too high.

@@ -164,7 +164,7 @@ impl Database {
             return Commit::refused(Arc::clone(&self.inner.pipeline), error);
         }
         let (catalog, name) = (Arc::clone(&self.inner.catalog), Box::<str>::from(name));
-        self.inner.pipeline.begin(name.len(), move |pipeline| catalog.drop_table(pipeline, &name))
+        self.inner.pipeline.begin_deletion(move |pipeline| catalog.drop_table(pipeline, &name))
     }
 
     /// Names of up to `limit` tables in byte order, from `from` on, inclusive.

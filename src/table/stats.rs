@@ -45,7 +45,7 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Range deletions that compaction has not applied everywhere yet.
     pub range_tombstones: u64,
-    /// Bytes of memtables; each range deletion counts as 32 KiB of it.
+    /// Bytes of memtables; each range deletion counts as up to 32 KiB of it.
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush.
     pub frozen_memtables: u64,

@@ -193,7 +193,7 @@ impl Table {
         }
         let (incarnation, partition_key) = (Arc::clone(incarnation), partition_key.to_vec());
         let rows = (cut(rows.0), cut(rows.1));
-        pipeline.begin(partition_key.len(), move |pipeline| {
+        pipeline.begin_deletion(move |pipeline| {
             delete_rows(pipeline, &incarnation, &partition_key, &rows)
         })
     }
