@@ -21,9 +21,9 @@ use crate::reference::{LogPlace, Reference};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
-/// Whether large values are half of a memtable or more.
+/// Whether large values are half of a memtable's entries or more.
 pub(crate) fn is_mostly_large(memtable: &Memtable) -> bool {
-    memtable.large_bytes() > 0 && 2 * memtable.large_bytes() >= memtable.bytes() as u64
+    memtable.large_bytes() > 0 && 2 * memtable.large_bytes() >= memtable.entry_bytes() as u64
 }
 
 /// A key, where the log has its value, and the value's checksum, if it is known.
@@ -144,5 +144,28 @@ impl Storing<'_> {
             }
             _ => outputs.add(entry, starts_key),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memtable::LargeRow;
+    use crate::tombstone::RangeTombstone;
+
+    #[test]
+    fn range_tombstones_do_not_count_beside_large_values() {
+        let memtable = Memtable::new();
+        let value = vec![7; 100_000];
+        memtable.insert(b"key", b"", Version::from_ticks(1), Kind::Put, &value);
+        let (key, len) = (b"key"[..].into(), value.len());
+        memtable.add_large(Version::from_ticks(1), LargeRow { key, offset: 0, len, crc: None });
+        for version in 2..20 {
+            let version = Version::from_ticks(version);
+            let (start, end) = (b"a"[..].into(), b"b"[..].into());
+            memtable.add_range_tombstone(RangeTombstone { start, end, version });
+        }
+        assert!(2 * memtable.large_bytes() < memtable.bytes() as u64);
+        assert!(is_mostly_large(&memtable));
     }
 }

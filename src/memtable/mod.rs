@@ -203,7 +203,12 @@ impl Memtable {
     /// Memory in use for entries, in bytes, and what range tombstones count as; the filter, a 64th of the
     /// budget, is not counted.
     pub(crate) fn bytes(&self) -> usize {
-        self.tree.bytes() + self.all_range_tombstone_bytes()
+        self.entry_bytes() + self.all_range_tombstone_bytes()
+    }
+
+    /// Memory in use for entries alone, in bytes.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.tree.bytes()
     }
 
     /// What one range tombstone counts as.
