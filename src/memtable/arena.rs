@@ -142,6 +142,10 @@ impl<const ALIGN: usize> Shard<ALIGN> {
     fn alloc_slowly(&self, bytes: usize, room: &AtomicUsize) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
         if bytes > chunks.next_bytes / LARGE_PART_OF_CHUNK {
+            // The next of its size share a chunk, if any chunk has room for them.
+            if bytes <= LAST_CHUNK_BYTES / LARGE_PART_OF_CHUNK {
+                chunks.next_bytes = (chunks.next_bytes * 2).min(LAST_CHUNK_BYTES);
+            }
             room.fetch_add(bytes, Ordering::Relaxed);
             let own = new_chunk::<ALIGN>(bytes, bytes);
             chunks.all.push(own);
@@ -269,6 +273,23 @@ mod tests {
         assert!((104_000..120_000).contains(&small), "{small}");
         assert_eq!(arena.blocks(), 1_001);
         assert!((arena.bytes()..arena.bytes() + LAST_CHUNK_BYTES).contains(&arena.room()));
+    }
+
+    #[test]
+    fn large_blocks_soon_share_chunks() {
+        for len in [1_504, 40_000, LAST_CHUNK_BYTES / LARGE_PART_OF_CHUNK] {
+            let arena = Arena::<8>::new();
+            let mut chunk_bytes = 0;
+            for count in 1..=1_000usize {
+                arena.alloc(len);
+                chunk_bytes = arena.room() - count * len;
+                assert!(arena.bytes() >= count * len && arena.bytes() <= arena.room());
+            }
+            assert!(chunk_bytes <= LAST_CHUNK_BYTES + 1_000 * len / 4, "{len}: {chunk_bytes}");
+            let chunks: usize = arena.shards.iter().map(|s| s.chunks.lock().all.len()).sum();
+            let full = 1_000 * len / LAST_CHUNK_BYTES;
+            assert!(chunks <= full * 4 / 3 + 12, "{len}: {chunks} chunks");
+        }
     }
 
     #[test]
