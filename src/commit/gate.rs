@@ -4,6 +4,7 @@
 //! Invariant: a write holds no latch and has changed nothing while it waits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -30,12 +31,22 @@ pub(super) struct Gate {
     falls: u64,
     /// Its place among those who are woken when debt falls.
     place: Option<WaitKey>,
+    /// The newest timer that was set for it.
+    timer: Option<Timer>,
+}
+
+/// A timer that wakes who has the place in the list, by the waker that is there by then.
+#[derive(Debug)]
+struct Timer {
+    due: Duration,
+    /// Set before it wakes.
+    has_fired: Arc<AtomicBool>,
 }
 
 enum Step {
     Go,
-    /// Look again after this long at the latest.
-    Wait(Duration),
+    /// Look again at this instant at the latest.
+    WaitUntil(Duration),
 }
 
 impl Gate {
@@ -52,7 +63,7 @@ impl Gate {
             }
         };
         let falls = pipeline.tree().waiters().falls();
-        Self { bytes, since, waiting_since: None, not_before, falls, place: None }
+        Self { bytes, since, waiting_since: None, not_before, falls, place: None, timer: None }
     }
 
     fn step(&mut self, pipeline: &Pipeline) -> Result<Step> {
@@ -65,7 +76,7 @@ impl Gate {
                 return Ok(Step::Go);
             }
             if falls == self.falls {
-                return Ok(Step::Wait(not_before - now));
+                return Ok(Step::WaitUntil(not_before));
             }
         }
         self.falls = falls;
@@ -75,7 +86,7 @@ impl Gate {
                 // Nobody waits longer for having asked again.
                 let turn = (now + delay).min(self.not_before.unwrap_or(Duration::MAX));
                 self.not_before = Some(turn);
-                Ok(Step::Wait(turn - now))
+                Ok(Step::WaitUntil(turn))
             }
             Admission::Blocked(reason) => {
                 self.not_before = None;
@@ -91,7 +102,7 @@ impl Gate {
             return Err(Error::Busy { waited, reason });
         }
         pipeline.relieve();
-        Ok(Step::Wait((timeout - waited).min(LOOK_AGAIN)))
+        Ok(Step::WaitUntil(now + (timeout - waited).min(LOOK_AGAIN)))
     }
 
     pub(super) fn wait(&mut self, pipeline: &Pipeline) -> Result<()> {
@@ -118,17 +129,17 @@ impl Gate {
         loop {
             // Registered before the look, so that it is woken if the debt falls right after.
             pipeline.tree().waiters().register(&mut self.place, &thread_waker());
-            let Step::Wait(delay) = self.step(pipeline)? else {
+            let Step::WaitUntil(instant) = self.step(pipeline)? else {
                 return Ok(());
             };
-            thread::park_timeout(delay);
+            thread::park_timeout(instant.saturating_sub(pipeline.clock().monotonic()));
         }
     }
 
     fn step_until_open(&mut self, pipeline: &Pipeline) -> Result<()> {
         let mut published = None;
         loop {
-            let Step::Wait(_) = self.step(pipeline)? else {
+            let Step::WaitUntil(_) = self.step(pipeline)? else {
                 return Ok(());
             };
             if pipeline.jobs().assist() {
@@ -161,10 +172,8 @@ impl Gate {
     ) -> Poll<Result<()>> {
         pipeline.tree().waiters().register(&mut self.place, context.waker());
         let outcome = match self.step(pipeline) {
-            Ok(Step::Wait(delay)) => {
-                let waker = context.waker().clone();
-                let wake = Box::new(move || waker.wake());
-                pipeline.jobs().spawn_after(JobClass::Log, delay, wake);
+            Ok(Step::WaitUntil(instant)) => {
+                self.set_timer(pipeline, instant);
                 return Poll::Pending;
             }
             Ok(Step::Go) => Ok(()),
@@ -173,5 +182,26 @@ impl Gate {
         self.leave(pipeline);
         self.count(pipeline);
         Poll::Ready(outcome)
+    }
+
+    /// Has the task, which is registered, woken at `due` at the latest: however often it is polled, by
+    /// one timer.
+    fn set_timer(&mut self, pipeline: &Pipeline, due: Duration) {
+        // If it fires right after this look, it finds the waker that was registered before.
+        let serves = |t: &Timer| t.due <= due && !t.has_fired.load(Ordering::Acquire);
+        let Some(place) = self.place.filter(|_| !self.timer.as_ref().is_some_and(serves)) else {
+            return;
+        };
+        let has_fired = Arc::new(AtomicBool::new(false));
+        self.timer = Some(Timer { due, has_fired: Arc::clone(&has_fired) });
+        let tree = Arc::downgrade(pipeline.tree());
+        let wake = Box::new(move || {
+            has_fired.store(true, Ordering::Release);
+            if let Some(tree) = tree.upgrade() {
+                tree.waiters().wake(place);
+            }
+        });
+        let delay = due.saturating_sub(pipeline.clock().monotonic());
+        pipeline.jobs().spawn_after(JobClass::Log, delay, wake);
     }
 }

@@ -79,7 +79,9 @@ impl Waiters {
     /// Says whether the waiter was still there: it was not woken with all up to its version, but
     /// may have been to drive.
     pub(crate) fn deregister(&self, key: WaiterKey) -> bool {
-        self.state.lock().waiting.remove(&key).is_some()
+        let waiter = self.state.lock().waiting.remove(&key);
+        // Dropped without the lock: a task's waker is its own code, which may come back here.
+        waiter.is_some()
     }
 
     /// Wakes everybody who waits for a version up to this one.
@@ -135,6 +137,24 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    #[test]
+    fn a_waker_is_dropped_without_the_lock() {
+        struct Caller(Arc<Waiters>);
+        impl Wake for Caller {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Caller {
+            fn drop(&mut self) {
+                assert!(self.0.state.try_lock().is_some());
+            }
+        }
+        let waiters = Arc::new(Waiters::default());
+        let waker = Waker::from(Arc::new(Caller(Arc::clone(&waiters))));
+        let key = waiters.register(Version::from_ticks(1), waker, Role::Task);
+        assert!(waiters.deregister(key));
+        assert_eq!(Arc::strong_count(&waiters), 1, "it was dropped");
     }
 
     #[test]

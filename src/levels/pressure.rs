@@ -11,7 +11,6 @@
 //! writers together, and nobody who does not have to wait touches it.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -135,7 +134,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Who wants to know when the debt has fallen.
+/// Who wants to know when the debt has fallen. Wakers are cloned, woken and dropped without the lock: that
+/// is the caller's code, which may come back here.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     waiting: Mutex<HashMap<WaitKey, Waker>>,
@@ -152,18 +152,25 @@ impl WaitList {
     /// [`admit`](super::Tree::admit) again, then wait.
     pub(crate) fn register(&self, key: &mut Option<WaitKey>, waker: &Waker) {
         let new = || WaitKey(self.last_key.fetch_add(1, Ordering::Relaxed));
-        let mut waiting = self.waiting.lock();
-        match waiting.entry(*key.get_or_insert_with(new)) {
-            Entry::Occupied(mut entry) => entry.get_mut().clone_from(waker),
-            Entry::Vacant(entry) => drop(entry.insert(waker.clone())),
-        }
+        let (key, waker) = (*key.get_or_insert_with(new), waker.clone());
+        let before = self.waiting.lock().insert(key, waker);
+        drop(before);
     }
 
     /// Who waits no longer: the list keeps nothing of it.
     pub(crate) fn deregister(&self, key: &mut Option<WaitKey>) {
-        if let Some(key) = key.take() {
-            self.waiting.lock().remove(&key);
-        }
+        let left = key.take().and_then(|key| self.take(key));
+        drop(left);
+    }
+
+    /// Wakes this one, if it waits.
+    pub(crate) fn wake(&self, key: WaitKey) {
+        let waker = self.take(key);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn take(&self, key: WaitKey) -> Option<Waker> {
+        self.waiting.lock().remove(&key)
     }
 
     /// How often debt has fallen. Who was told to wait before asks again after it.
@@ -219,6 +226,28 @@ mod tests {
             let key = |w: &Option<Duration>| w.unwrap_or(Duration::MAX);
             assert!(waits.is_sorted_by_key(key));
         }
+    }
+
+    #[test]
+    fn wakers_are_dropped_without_the_lock() {
+        struct Caller(Arc<WaitList>);
+        impl std::task::Wake for Caller {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Caller {
+            fn drop(&mut self) {
+                assert!(self.0.waiting.try_lock().is_some());
+            }
+        }
+        let list = Arc::new(WaitList::default());
+        let waker = || Waker::from(Arc::new(Caller(Arc::clone(&list))));
+        let mut key = None;
+        list.register(&mut key, &waker());
+        list.register(&mut key, &waker());
+        list.wake(key.unwrap());
+        list.register(&mut key, &waker());
+        list.deregister(&mut key);
+        assert_eq!((key, Arc::strong_count(&list)), (None, 1), "all were dropped");
     }
 
     #[test]

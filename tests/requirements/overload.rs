@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -77,6 +77,44 @@ fn r_e24_nothing_is_kept_of_a_task_that_waits_no_longer() {
     assert!(Arc::strong_count(&caller) > 2);
     drop((waker, commit));
     until("timers have passed", || Arc::strong_count(&caller) == 1);
+}
+
+/// However often a task is polled, one timer wakes it: by the waker it had last.
+#[test]
+fn r_e24_a_task_that_is_polled_often_sets_one_timer() {
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let machine = SimEnv::new(1);
+    let env = HookedEnv::new(machine.clone(), |path| {
+        if is_table_file(path) { Err(io::Error::other("the shelf is full")) } else { Ok(()) }
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut rows = 0u32..10_000;
+    assert!(rows.any(|row| t.insert("p", row.to_be_bytes(), [3; 500]).wait().is_err()));
+    machine.run_all();
+
+    let (earlier, last) = (Arc::new(Count::default()), Arc::new(Count::default()));
+    let mut commit = t.insert("p", "late", "");
+    let mut poll = |count: &Arc<Count>| {
+        let waker = Waker::from(Arc::clone(count));
+        assert!(Pin::new(&mut commit).poll(&mut Context::from_waker(&waker)).is_pending());
+    };
+    for round in 1..4 {
+        (0..100).for_each(|_| poll(&earlier));
+        poll(&last);
+        machine.run_all();
+        machine.advance(Duration::from_millis(60));
+        let jobs = machine.run_all();
+        assert!(jobs < 10, "{jobs} jobs");
+        assert_eq!(last.0.load(Ordering::Relaxed), round);
+    }
+    assert_eq!(earlier.0.load(Ordering::Relaxed), 0);
 }
 
 #[test]
