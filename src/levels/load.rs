@@ -18,8 +18,12 @@ use crate::version::Version;
 
 /// A chunk is handed over at this size: large beside what that costs, small beside a memtable.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Most chunks that wait.
+/// Most chunks that wait, and most bytes in them if there is more than one: a chunk ends with a row of any
+/// size.
 const WAITING: usize = 4;
+const WAITING_BYTES: usize = 2 * WAITING * CHUNK_BYTES;
+/// What a chunk that is kept may have room for.
+const SPARE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// Rows in key order. Dropping it removes what was written.
 pub(crate) struct Load {
@@ -50,6 +54,15 @@ struct State {
     files: Desk,
     /// A job that writes a chunk is queued or runs.
     has_job: bool,
+}
+
+impl State {
+    /// Whether so much waits that who adds rows waits too.
+    fn is_behind(&self) -> bool {
+        let bytes = || self.waiting.iter().map(|chunk| chunk.bytes.len()).sum::<usize>();
+        let many = self.waiting.len();
+        many > WAITING || (many > 1 && bytes() > WAITING_BYTES)
+    }
 }
 
 /// Who has the files.
@@ -87,7 +100,7 @@ impl Load {
         let mut state = self.shared.state.lock();
         let next = state.spare.pop().unwrap_or_default();
         state.waiting.push_back(std::mem::replace(&mut self.chunk, next));
-        while state.waiting.len() > WAITING {
+        while state.is_behind() {
             state = self.shared.write_or_wait(state)?;
         }
         Shared::queue_job(&self.shared, &mut state);
@@ -148,8 +161,7 @@ impl Shared {
         let unfinished = Unfinished(self);
         let written = chunk.write_to(&mut files);
         std::mem::forget(unfinished);
-        chunk.bytes.clear();
-        chunk.lengths.clear();
+        chunk.empty();
         let mut state = self.state.lock();
         state.files = match written {
             Ok(()) => Desk::Free(files),
@@ -182,6 +194,13 @@ impl Shared {
 }
 
 impl Chunk {
+    /// To be filled again.
+    fn empty(&mut self) {
+        self.bytes.clear();
+        self.lengths.clear();
+        self.bytes.shrink_to(SPARE_BYTES);
+    }
+
     fn write_to(&self, files: &mut LoadFiles) -> Result<()> {
         let mut rest = &self.bytes[..];
         for &(key_len, value_len) in &self.lengths {
@@ -201,5 +220,30 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         self.0.state.lock().files = Desk::Broken(None);
         self.0.written.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(bytes: usize) -> Chunk {
+        Chunk { bytes: vec![0; bytes], lengths: Vec::new() }
+    }
+
+    #[test]
+    fn few_large_chunks_wait_and_none_is_kept_as_large() {
+        let is_behind = |chunks: &[usize]| {
+            let waiting = chunks.iter().map(|bytes| chunk(*bytes)).collect();
+            let (spare, files) = (Vec::new(), Desk::Taken);
+            State { waiting, spare, files, has_job: false }.is_behind()
+        };
+        assert!(!is_behind(&[CHUNK_BYTES + 1_000; WAITING]));
+        assert!(is_behind(&[CHUNK_BYTES; WAITING + 1]));
+        assert!(!is_behind(&[20 * CHUNK_BYTES]), "one waits whatever it has");
+        assert!(is_behind(&[20 * CHUNK_BYTES, CHUNK_BYTES]));
+        let mut huge = chunk(20 * CHUNK_BYTES);
+        huge.empty();
+        assert!(huge.bytes.capacity() <= SPARE_BYTES);
     }
 }
