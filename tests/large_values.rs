@@ -330,15 +330,72 @@ fn damage_to_a_value_that_was_read_is_found() {
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all_at(&[4], at + 1_000).unwrap();
 
-    let names_it = |outcome: Result<(), Error>| match outcome {
+    let is_found = || match db.verify() {
         Err(Error::Corruption(corruption)) => assert_eq!(corruption.file, path),
         other => panic!("{other:?}"),
     };
-    names_it(db.verify());
+    is_found();
     for row in (0..8).filter(|row| *row != 3) {
         table.upsert("p", [row], "small").wait().unwrap();
     }
     db.flush().unwrap();
-    // One compaction leaves little of the segment in use; the next moves that to a table file.
-    names_it(db.compact().and_then(|()| db.compact()));
+    // One compaction leaves little of the segment in use; the next would move that to a table file.
+    db.compact().and_then(|()| db.compact()).unwrap();
+    let error = db.stats().background_error.unwrap();
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    is_found();
+}
+
+/// R-E22, R-E24: it stays where it is, and compactions go on.
+#[test]
+fn damage_to_a_sparse_segment_stops_no_compaction() {
+    let env = SimEnv::new(8);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    env.run_all();
+    let damaged = value(1, 8, 3_000);
+    let (path, at) = names(&env, ".values")
+        .into_iter()
+        .find_map(|name| {
+            let path = std::path::Path::new(DIR).join(name);
+            let bytes = env.read_file(&path).unwrap();
+            let at = bytes.windows(damaged.len()).position(|window| window == damaged)?;
+            Some((path, at as u64))
+        })
+        .unwrap();
+    env.flip(&path, at + 100).unwrap();
+    drop(table);
+    database.close().unwrap();
+
+    let database = open(&env);
+    let table = database.table("t").unwrap();
+    for step in 2..10 {
+        for row in (0..40u32).filter(|row| row % 8 != 0) {
+            table.upsert("p", row.to_be_bytes(), value(step, row as u8, 300)).wait().unwrap();
+        }
+        database.flush().unwrap();
+        env.run_all();
+        database.compact().unwrap();
+    }
+    assert_eq!(names(&env, ".values").len(), 1, "whole segments are given up");
+    for row in 0..40u32 {
+        let (step, len) = if row % 8 == 0 { (1, 3_000) } else { (9, 300) };
+        match table.get("p", row.to_be_bytes()) {
+            Ok(found) => assert_eq!(*found.unwrap().value, *value(step, row as u8, len)),
+            Err(Error::Corruption(corruption)) => {
+                assert_eq!((row, corruption.file), (8, path.clone()));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let stats = database.stats();
+    let error = stats.background_error.unwrap();
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    assert_eq!(stats.background_failures, 0);
+    table.upsert("p", 8u32.to_be_bytes(), "whole").wait().unwrap();
+    database.compact().unwrap();
+    env.run_all();
+    assert_eq!((names(&env, ".values").len(), database.stats().background_error), (0, None));
 }

@@ -88,7 +88,8 @@ impl Tree {
     pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
         let schedule = self.schedule.lock();
         let causes = [&schedule.flushing.cause, &schedule.compacting.cause, &schedule.damage];
-        causes.into_iter().flatten().next().cloned()
+        let cause = causes.into_iter().flatten().next().cloned();
+        cause.or_else(|| self.views.load().levels.values.damage())
     }
 
     /// Tasks that are queued or run.

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::file::Janitor;
 use crate::env::{Disk, DiskFile, Mapping};
@@ -25,6 +25,7 @@ pub(crate) struct ValueFile {
     access: Access,
     janitor: Arc<Janitor>,
     obsolete: AtomicBool,
+    damage: OnceLock<Arc<str>>,
 }
 
 enum Access {
@@ -115,7 +116,8 @@ impl ValueFile {
             ReadMode::Pread => Access::Positioned(file),
         };
         let janitor = Arc::clone(context.janitor);
-        Ok(Self { id, len, path, access, janitor, obsolete: AtomicBool::new(false) })
+        let (obsolete, damage) = (AtomicBool::new(false), OnceLock::new());
+        Ok(Self { id, len, path, access, janitor, obsolete, damage })
     }
 
     pub(super) fn id(&self) -> SegmentId {
@@ -130,6 +132,18 @@ impl ValueFile {
     /// No state refers to it any more; the last one to hold it has it removed.
     pub(super) fn set_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// A value that was to be moved elsewhere is damaged, and stays.
+    pub(super) fn set_damage(&self, error: &Error) {
+        if self.damage.set(error.chain()).is_ok() {
+            tracing::error!(%error, "values stay where they are, as one is damaged");
+        }
+    }
+
+    /// The first damage that was in the way of moving a value elsewhere.
+    pub(super) fn damage(&self) -> Option<&Arc<str>> {
+        self.damage.get()
     }
 
     /// The value at a reference.
@@ -148,7 +162,7 @@ impl ValueFile {
         // Before memory is taken for it.
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             let found = format!("the end of the file at {}", self.len);
-            return Err(self.damage(reference, found));
+            return Err(self.error(reference, found));
         }
         let value = match &self.access {
             Access::Mapped(map, _) => Cow::Borrowed(mapped(map, reference)),
@@ -160,7 +174,7 @@ impl ValueFile {
             }
         };
         if !reference.matches(&value) {
-            return Err(self.damage(reference, "bytes with another checksum".to_owned()));
+            return Err(self.error(reference, "bytes with another checksum".to_owned()));
         }
         if let Access::Mapped(_, checked) = &self.access {
             checked.note(reference);
@@ -169,7 +183,7 @@ impl ValueFile {
     }
 
     #[cold]
-    fn damage(&self, reference: &Reference, found: String) -> Error {
+    fn error(&self, reference: &Reference, found: String) -> Error {
         let expected = format!("a value of {} bytes", reference.len);
         Damage::new(0, expected, found).in_file(&self.path, reference.place.offset)
     }

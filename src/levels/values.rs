@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::file::TableFile;
 use super::value_file::{ValueFile, missing};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::reference::Reference;
 use crate::version::Version;
 use crate::wal::{SealedSegment, SegmentId};
@@ -93,9 +93,16 @@ impl Values {
     }
 
     /// Whether less than half of a segment is of use, so that it is better to have what is left
-    /// elsewhere: then its file goes.
+    /// elsewhere: then its file goes. One that is known to be damaged stays, so that nobody tries again
+    /// and again.
     pub(super) fn is_sparse(&self, segment: SegmentId) -> bool {
-        self.0.get(&segment).is_some_and(|kept| kept.live < kept.file.len() / 2)
+        let kept = self.0.get(&segment).filter(|kept| kept.file.damage().is_none());
+        kept.is_some_and(|kept| kept.live < kept.file.len() / 2)
+    }
+
+    /// Damage that keeps a segment from being given up.
+    pub(super) fn damage(&self) -> Option<Arc<str>> {
+        self.files().find_map(|file| file.damage()).cloned()
     }
 
     /// Whether a file refers to any segment that is sparse.
@@ -119,13 +126,21 @@ impl Values {
     }
 
     /// What is in a sparse segment, read anew as its copy gets a checksum of its own; `None` for what is
-    /// better left where it is.
+    /// better left where it is. So is what is damaged, and all else in its segment from then on: a compaction
+    /// goes on, and who reads the row is told.
     pub(super) fn read_sparse(&self, stored: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let reference = decode(stored)?;
         if !self.is_sparse(reference.place.segment) {
             return Ok(None);
         }
-        self.file(&reference)?.read_anew(&reference).map(Some)
+        let file = self.file(&reference)?;
+        match file.read_anew(&reference) {
+            Err(error @ Error::Corruption(_)) => {
+                file.set_damage(&error);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 
     fn file(&self, reference: &Reference) -> Result<&ValueFile> {
