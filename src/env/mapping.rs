@@ -9,9 +9,11 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use memmap2::{Advice, Mmap};
+
+use super::DiskFile;
 
 /// As much as any system reads at once when it is asked to, from the beginning of a page on.
 const ASKED_AT_ONCE: usize = 128 << 10;
@@ -75,6 +77,20 @@ impl Mapping {
             let len = ASKED_AT_ONCE.min(end - start);
             let _ = maps.scattered.advise_range(Advice::WillNeed, start, len);
         }
+    }
+}
+
+/// Maps a sealed file; `None` if the system has no map to give, of which it has so many for a process.
+pub(crate) fn map(file: &dyn DiskFile) -> io::Result<Option<Mapping>> {
+    static TOLD: Once = Once::new();
+    match file.map() {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+            TOLD.call_once(
+                || tracing::warn!(%error, "files that cannot be mapped are read slower"),
+            );
+            Ok(None)
+        }
+        mapped => mapped.map(Some),
     }
 }
 

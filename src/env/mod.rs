@@ -21,6 +21,7 @@ use std::time::Duration;
 
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
+pub(crate) use mapping::map;
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
@@ -149,7 +150,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Maps the whole file for reading; the caller never writes to it afterwards.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// What the operating system refuses. After `OutOfMemory`, which says that there are no more maps to be
+    /// had, the file is read by [`read_at`](Self::read_at).
     fn map(&self) -> io::Result<Mapping>;
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::file::Janitor;
-use crate::env::{Disk, DiskFile, Mapping};
+use crate::env::{self, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::reference::Reference;
@@ -108,12 +108,13 @@ impl ValueFile {
     fn new(context: &ValueContext<'_>, id: SegmentId, file: Arc<dyn DiskFile>) -> Result<Self> {
         let path = id.values_path(context.dir);
         let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
-        let access = match context.read_mode {
-            ReadMode::Mmap => {
-                let map = file.map().map_err(|e| Error::io("map", &path, e))?;
-                Access::Mapped(map, Checked::new(len))
-            }
-            ReadMode::Pread => Access::Positioned(file),
+        let map = match context.read_mode {
+            ReadMode::Mmap => env::map(&*file).map_err(|e| Error::io("map", &path, e))?,
+            ReadMode::Pread => None,
+        };
+        let access = match map {
+            Some(map) => Access::Mapped(map, Checked::new(len)),
+            None => Access::Positioned(file),
         };
         let janitor = Arc::clone(context.janitor);
         let (obsolete, damage) = (AtomicBool::new(false), OnceLock::new());

@@ -15,7 +15,7 @@ use super::index::BlockHandle;
 use super::way::Way;
 use super::windows::Windows;
 use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber, Hint};
-use crate::env::{Disk, DiskFile, Mapping};
+use crate::env::{self, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
@@ -120,18 +120,19 @@ impl Source {
     ) -> Result<Self> {
         let io = |action, error| Error::io(action, path, error);
         let file = disk.open(path).map_err(|error| io("open", error))?;
-        let access = match mode {
-            ReadMode::Mmap => {
-                let map = file.map().map_err(|error| io("map", error))?;
-                let windows = Windows::new(map.len() as u64);
-                Access::Mapped(Mapped { map, checked: Bits::default(), windows })
-            }
-            ReadMode::Pread => Access::Positioned(Arc::clone(&file)),
+        let map = match mode {
+            ReadMode::Mmap => env::map(&*file).map_err(|error| io("map", error))?,
+            ReadMode::Pread => None,
         };
-        let len = match &access {
-            Access::Mapped(mapped) => mapped.map.len() as u64,
-            Access::Positioned(file) => {
-                file.len().map_err(|error| io("read the length of", error))?
+        let (access, len) = match map {
+            Some(map) => {
+                let len = map.len() as u64;
+                let (checked, windows) = (Bits::default(), Windows::new(len));
+                (Access::Mapped(Mapped { map, checked, windows }), len)
+            }
+            None => {
+                let len = file.len().map_err(|error| io("read the length of", error))?;
+                (Access::Positioned(file), len)
             }
         };
         let number = cache.hints().open_file();

@@ -5,6 +5,7 @@ mod helped;
 mod model;
 mod rows;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::source::Caching;
 use super::*;
 use crate::cache::{BlockCache, Hint};
 use crate::entry::{Cursor, Entry, Kind, Walker};
-use crate::env::{Env, SimEnv};
+use crate::env::{Env, Fault, Operation, SimEnv};
 use crate::error::Result;
 use crate::options::ReadMode;
 use crate::version::Version;
@@ -219,6 +220,27 @@ fn a_file_on_a_real_disk_reads_the_same_both_ways() {
         // Noise is not compressed, so a mapping has all there is.
         let stats = cache.stats();
         assert!(stats.bytes <= 64 << 10 && (stats.misses > 0) == (mode == ReadMode::Pread));
+    }
+}
+
+/// A file that the system has no map for is read by position.
+#[test]
+fn a_file_that_cannot_be_mapped_reads_the_same() {
+    let rows = entities(3_000, 7, 90);
+    let fixture = Fixture::write(&rows, WriterOptions::default());
+    let refuse = |kind| {
+        let fault = Fault { times: 1, ..Fault::new(Operation::Read, "", kind) };
+        fixture.env.fail(fault);
+        fixture.open(ReadMode::Mmap)
+    };
+    assert!(refuse(ErrorKind::Other).is_err());
+    let reader = refuse(ErrorKind::OutOfMemory).unwrap();
+    for _ in 0..3 {
+        reader.verify().unwrap();
+        assert_eq!(scan(reader.cursor()).unwrap(), rows);
+        for row in &rows {
+            assert_eq!(get(&reader, &row.key, row.version).unwrap().as_ref(), Some(row));
+        }
     }
 }
 
