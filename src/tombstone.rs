@@ -1,10 +1,11 @@
 //! Range tombstones: "every key in [start, end) written before this version is deleted".
 //!
-//! Invariant of [`RangeTombstones`]: an immutable set, cut into disjoint fragments in key order,
-//! each with the versions that cover it, newest first. Sets are small: tables dropped, partitions
+//! Invariant of [`RangeTombstones`]: an immutable set, cut into disjoint fragments in key order, and which
+//! versions cover each, in no more space than the logarithm of their number for each tombstone, however they
+//! overlap. Sets are small: tables dropped, partitions
 //! and ranges deleted, since the last compaction that applied them everywhere.
 
-use std::ops::Range;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::version::Version;
@@ -24,8 +25,6 @@ pub(crate) struct RangeTombstone {
 struct Fragment {
     start: Arc<[u8]>,
     end: Arc<[u8]>,
-    /// Where its versions are, newest first.
-    versions: Range<usize>,
 }
 
 /// Keys that one version covers, or none does.
@@ -51,8 +50,7 @@ impl Stretch<'_> {
 pub(crate) struct RangeTombstones {
     all: Vec<RangeTombstone>,
     fragments: Vec<Fragment>,
-    /// Of all fragments, one after the other.
-    versions: Vec<Version>,
+    covers: Covers,
 }
 
 impl RangeTombstones {
@@ -60,8 +58,9 @@ impl RangeTombstones {
         all.retain(|t| t.start < t.end);
         all.sort();
         all.dedup();
-        let (fragments, versions) = fragment(&all);
-        Self { all, fragments, versions }
+        let fragments = fragment(&all);
+        let covers = Covers::new(&all, &fragments);
+        Self { all, fragments, covers }
     }
 
     /// This set with one more.
@@ -86,19 +85,25 @@ impl RangeTombstones {
     /// The newest tombstone at or before `at` that covers `key`; [`Version::ZERO`] if none does.
     /// An entry of the key with a smaller version is deleted for a read at `at`.
     pub(crate) fn covering(&self, key: &[u8], at: Version) -> Version {
-        self.find(key).map_or(Version::ZERO, |f| self.newest_at(f, at))
+        let after = self.fragments.partition_point(|f| *f.start <= *key);
+        let Some(before) = after.checked_sub(1) else { return Version::ZERO };
+        match self.fragments.get(before) {
+            Some(f) if *key < *f.end => self.covers.newest_at(before, at),
+            _ => Version::ZERO,
+        }
     }
 
     /// The keys around `key` that share its fate at `at`, for walks in key order.
     pub(crate) fn stretch_at(&self, key: &[u8], at: Version) -> Stretch<'_> {
         let after = self.fragments.partition_point(|f| *f.start <= *key);
-        let before = after.checked_sub(1).and_then(|before| self.fragments.get(before));
+        let before = after.checked_sub(1).and_then(|at| Some((at, self.fragments.get(at)?)));
         match before {
-            Some(f) if *key < *f.end => {
-                Stretch { start: &f.start, end: Some(&*f.end), version: self.newest_at(f, at) }
+            Some((fragment, f)) if *key < *f.end => {
+                let version = self.covers.newest_at(fragment, at);
+                Stretch { start: &f.start, end: Some(&*f.end), version }
             }
             _ => Stretch {
-                start: before.map_or(&[], |f| &*f.end),
+                start: before.map_or(&[], |(_, f)| &*f.end),
                 end: self.fragments.get(after).map(|f| &*f.start),
                 version: Version::ZERO,
             },
@@ -110,46 +115,84 @@ impl RangeTombstones {
         let first = self.fragments.partition_point(|f| *f.end <= *start);
         *start < *end && self.fragments.get(first).is_some_and(|f| *f.start < *end)
     }
-
-    fn find(&self, key: &[u8]) -> Option<&Fragment> {
-        let after = self.fragments.partition_point(|f| *f.start <= *key);
-        let fragment = self.fragments.get(after.checked_sub(1)?)?;
-        (*key < *fragment.end).then_some(fragment)
-    }
-
-    fn newest_at(&self, fragment: &Fragment, at: Version) -> Version {
-        let versions = self.versions.get(fragment.versions.clone()).unwrap_or_default();
-        versions.iter().copied().find(|&v| v <= at).unwrap_or(Version::ZERO)
-    }
 }
 
-/// Cuts overlapping ranges at every start and end, sweeping over them in key order. Gives the fragments and
-/// their versions.
-fn fragment(all: &[RangeTombstone]) -> (Vec<Fragment>, Vec<Version>) {
+/// Cuts overlapping ranges at every start and end, in key order, and leaves out what none covers. `all` is in
+/// the order of their starts.
+fn fragment(all: &[RangeTombstone]) -> Vec<Fragment> {
     let mut cuts: Vec<&Arc<[u8]>> = all.iter().flat_map(|t| [&t.start, &t.end]).collect();
     cuts.sort();
     cuts.dedup();
     let mut fragments = Vec::with_capacity(all.len());
-    let mut versions = Vec::with_capacity(all.len());
-    let mut active: Vec<&RangeTombstone> = Vec::new();
     let mut upcoming = all.iter().peekable();
+    // The last end of what begins at or before the cut.
+    let mut end_of_cover = None;
     for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
-        active.retain(|t| t.end > *start);
         while let Some(t) = upcoming.next_if(|t| t.start <= *start) {
-            active.push(t);
+            end_of_cover = end_of_cover.max(Some(&t.end));
         }
-        if active.is_empty() {
-            continue;
+        if end_of_cover > Some(start) {
+            fragments.push(Fragment { start: Arc::clone(start), end: Arc::clone(end) });
         }
-        let first = versions.len();
-        versions.extend(active.iter().map(|t| t.version));
-        if let Some(these) = versions.get_mut(first..) {
-            these.sort_unstable_by(|a, b| b.cmp(a));
-        }
-        let (start, end) = (Arc::clone(start), Arc::clone(end));
-        fragments.push(Fragment { start, end, versions: first..versions.len() });
     }
-    (fragments, versions)
+    fragments
+}
+
+/// Which versions cover each fragment: a segment tree, which has each tombstone at a few nodes that
+/// have its fragments below them, however many these are. Node 1 is the root, nodes 2n and 2n + 1 are
+/// below node n, and the fragments are the last nodes.
+#[derive(Debug, Default)]
+struct Covers {
+    fragments: usize,
+    /// Of one node after the other, newest first.
+    versions: Vec<Version>,
+    /// How many versions are at nodes before each.
+    starts: Vec<usize>,
+}
+
+impl Covers {
+    fn new(all: &[RangeTombstone], fragments: &[Fragment]) -> Self {
+        let mut placed: Vec<(usize, Reverse<Version>)> = Vec::with_capacity(all.len());
+        for t in all {
+            // The fragments of a tombstone follow one another, as they are cut at its start and end.
+            let mut from = fragments.len() + fragments.partition_point(|f| f.start < t.start);
+            let mut to = fragments.len() + fragments.partition_point(|f| f.start < t.end);
+            while from < to {
+                if !from.is_multiple_of(2) {
+                    placed.push((from, Reverse(t.version)));
+                    from += 1;
+                }
+                if !to.is_multiple_of(2) {
+                    to -= 1;
+                    placed.push((to, Reverse(t.version)));
+                }
+                (from, to) = (from / 2, to / 2);
+            }
+        }
+        placed.sort_unstable();
+        let nodes = 0..=2 * fragments.len();
+        let starts = nodes.map(|node| placed.partition_point(|(at, _)| *at < node)).collect();
+        let versions = placed.into_iter().map(|(_, Reverse(version))| version).collect();
+        Self { fragments: fragments.len(), versions, starts }
+    }
+
+    /// The newest version at or before `at` that covers a fragment; [`Version::ZERO`] if none does.
+    fn newest_at(&self, fragment: usize, at: Version) -> Version {
+        let mut newest = Version::ZERO;
+        let mut node = self.fragments + fragment;
+        while node > 0 {
+            let versions = self.at_node(node);
+            let newer = versions.partition_point(|version| *version > at);
+            newest = newest.max(versions.get(newer).copied().unwrap_or_default());
+            node /= 2;
+        }
+        newest
+    }
+
+    fn at_node(&self, node: usize) -> &[Version] {
+        let range = self.starts.get(node).zip(self.starts.get(node + 1));
+        range.and_then(|(start, end)| self.versions.get(*start..*end)).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +207,27 @@ mod tests {
             end: [end].into(),
             version: Version::from_ticks(version),
         })
+    }
+
+    /// One in the other, the outermost first or last.
+    #[test]
+    fn nested_tombstones_take_little_space() {
+        let of = |outer: u16, version: u16| RangeTombstone {
+            start: outer.to_be_bytes().into(),
+            end: (u16::MAX - outer).to_be_bytes().into(),
+            version: Version::from_ticks(u64::from(version) + 1),
+        };
+        let count = 3_000;
+        for newest in [0, count - 1] {
+            let set = RangeTombstones::new((0..count).map(|i| of(i, newest.abs_diff(i))).collect());
+            assert!(set.covers.versions.len() < usize::from(count) * 24);
+            for (depth, at) in [(0, 1), (10, 2_000), (1_500, 1_000), (2_999, 5)] {
+                let covering = (0..=depth).map(|i| u64::from(newest.abs_diff(i)) + 1);
+                let expected = covering.filter(|version| *version <= at).max().unwrap_or_default();
+                let found = set.covering(&u16::to_be_bytes(depth), Version::from_ticks(at));
+                assert_eq!(found, Version::from_ticks(expected), "{newest} {depth} {at}");
+            }
+        }
     }
 
     proptest! {
