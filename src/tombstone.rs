@@ -153,10 +153,20 @@ struct Covers {
 impl Covers {
     fn new(all: &[RangeTombstone], fragments: &[Fragment]) -> Self {
         let mut placed: Vec<(usize, Reverse<Version>)> = Vec::with_capacity(all.len());
+        let mut first = 0;
         for t in all {
-            // The fragments of a tombstone follow one another, as they are cut at its start and end.
-            let mut from = fragments.len() + fragments.partition_point(|f| f.start < t.start);
-            let mut to = fragments.len() + fragments.partition_point(|f| f.start < t.end);
+            // The fragments of a tombstone follow one another, as they are cut at its start and end, and are
+            // mostly one.
+            while fragments.get(first).is_some_and(|f| f.start < t.start) {
+                first += 1;
+            }
+            let rest = fragments.get(first + 1..).unwrap_or_default();
+            let more = match rest.first() {
+                Some(next) if next.start < t.end => rest.partition_point(|f| f.start < t.end),
+                _ => 0,
+            };
+            let mut from = fragments.len() + first;
+            let mut to = from + 1 + more;
             while from < to {
                 if !from.is_multiple_of(2) {
                     placed.push((from, Reverse(t.version)));
@@ -170,8 +180,11 @@ impl Covers {
             }
         }
         placed.sort_unstable();
-        let nodes = 0..=2 * fragments.len();
-        let starts = nodes.map(|node| placed.partition_point(|(at, _)| *at < node)).collect();
+        let mut starts = Vec::with_capacity(2 * fragments.len() + 1);
+        for (number, (node, _)) in placed.iter().enumerate() {
+            starts.resize(starts.len().max(node + 1), number);
+        }
+        starts.resize(2 * fragments.len() + 1, placed.len());
         let versions = placed.into_iter().map(|(_, Reverse(version))| version).collect();
         Self { fragments: fragments.len(), versions, starts }
     }
