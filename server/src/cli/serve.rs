@@ -1,6 +1,7 @@
 //! `tablestone serve`: from options to a server that runs until it is told to stop.
 
-use std::io::IsTerminal;
+use std::fmt;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tablestone::{Compression, Database, Durability, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 use tracing::level_filters::LevelFilter;
 
 use super::CliError;
@@ -124,31 +126,43 @@ async fn serve(config: Config) -> Result<(), CliError> {
     let stop = StopSignals::new()?;
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
-    let mut running = vec![tokio::spawn(listener.run(Arc::clone(&service), &shutdown))];
+    let mut running = JoinSet::new();
+    running.spawn(listener.run(Arc::clone(&service), &shutdown));
     if let Some(admin) = config.admin {
         let listener = bind(admin, None, limits).await?;
-        eprintln!("tablestone answers /health, /ready, /metrics on {}", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        say(format_args!("tablestone answers /health, /ready, /metrics on {address}"));
         let admin = Arc::new(admin_of(&service, ready.clone()));
-        running.push(tokio::spawn(listener.run(admin, &shutdown)));
+        running.spawn(listener.run(admin, &shutdown));
         tokio::spawn(sum_up(Arc::clone(&service)));
     }
     ready.set(true);
-    eprintln!("tablestone listens on {scheme}://{address}, data in {}", config.data.display());
+    let data = config.data.display();
+    say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
     if config.is_open_to_all() {
         tracing::warn!(
             "{address} can be reached from other machines, and an account has the emulator's key, \
              which everybody knows: give it another (TABLESTONE_ACCOUNTS=name:key)"
         );
     }
-    stop.first().await;
-    eprintln!("tablestone is stopping");
+    let stopped = tokio::select! {
+        () = stop.first() => Ok(()),
+        // It goes on until it is told to stop, or something is wrong with it.
+        _ = running.join_next() => Err("a listener broke off"),
+    };
+    say(format_args!("tablestone is stopping"));
     ready.set(false);
     shutdown.begin();
-    for listener in running {
-        listener.await?;
+    while let Some(ended) = running.join_next().await {
+        ended?;
     }
     service.database().clone().close()?;
-    Ok(())
+    Ok(stopped?)
+}
+
+/// Tells the operator; nobody may be there to read it.
+fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 async fn bind(
@@ -246,6 +260,8 @@ fn start_log(level: LevelFilter, json: bool) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(colours)
+        // It would say on stderr that stderr cannot be written to, and panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     if json {
         log.json().flatten_event(true).init();

@@ -16,6 +16,7 @@ mod kill;
 mod missing;
 mod process;
 mod queries;
+mod serving;
 mod support;
 mod tables;
 mod transactions;

@@ -1,7 +1,9 @@
 //! The binary as a process of its own, that no test waits for without end.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -63,6 +65,12 @@ impl Process {
             }
             all += &line;
         }
+    }
+
+    /// Closes the other end of what it writes to.
+    pub(crate) fn stop_reading(&mut self) {
+        let nothing = OwnedFd::from(File::open("/dev/null").unwrap());
+        self.log = BufReader::new(nothing.into());
     }
 
     /// Asks it to stop, and waits; what it wrote meanwhile.
