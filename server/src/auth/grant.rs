@@ -155,6 +155,20 @@ impl Grant {
         }
     }
 
+    /// Whether there is an operation on entities that is allowed.
+    ///
+    /// # Errors
+    /// As [`allow`](Self::allow).
+    pub fn allow_some_operation_on_entities(&self) -> Result<(), ServiceError> {
+        let table = match self {
+            Self::Table { table, .. } => Some(&**table),
+            _ => None,
+        };
+        let singles = [Operation::InsertEntity, Operation::UpdateEntity, Operation::DeleteEntity];
+        let allowed = singles.iter().any(|operation| self.allow(*operation, table).is_ok());
+        if allowed { Ok(()) } else { self.allow(Operation::QueryEntities, table) }
+    }
+
     /// Whether an entity is within the grant.
     ///
     /// # Errors
@@ -267,6 +281,18 @@ mod tests {
         assert_eq!(of("raud"), all);
         assert!(allowed(&table("raud"), Some("Places")).is_empty());
         assert!(allowed(&table("raud"), None).is_empty());
+    }
+
+    /// R-S08: of a batch it is known before its body is read whether none of it can be allowed.
+    #[test]
+    fn r_s08_a_batch_needs_one_permission_on_entities() {
+        let allowed = |grant: &Grant| grant.allow_some_operation_on_entities().is_ok();
+        for letter in ["r", "a", "u", "d"] {
+            assert!(allowed(&table(letter)) && allowed(&account(letter, "o")), "{letter}");
+            assert!(!allowed(&account(letter, "sc")), "{letter}");
+        }
+        assert!(!allowed(&table("")) && !allowed(&account("wlcp", "o")));
+        assert!(allowed(&Grant::Key));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Operations on single entities.
 
+use bytes::Bytes;
 use http::StatusCode;
+use hyper::body::Body;
 
 use super::TableService;
 use super::answer::{Answer, Shape};
@@ -43,14 +45,15 @@ impl TableService {
     pub(super) async fn write_entity(
         &self,
         call: &Call<'_>,
-        body: &[u8],
+        body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
         let headers = &call.head.headers;
         let if_match = if_match(headers)?;
         let order = Order::of(call.verb, &call.address.resource, if_match)?;
         call.allow(order.operation(), Some(order.table))?;
         let table = call.table(order.table)?;
-        let read = || Write::body(request_format(headers, call.version)?, body, decode_entity);
+        let (body, share) = self.body(call, body).await?;
+        let read = || Write::body(request_format(headers, call.version)?, &body, decode_entity);
         let write = order.with_body(call, read)?;
         let echo = match call.verb {
             Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
@@ -60,6 +63,7 @@ impl TableService {
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);
         write.answer(&mut done, echo, &mut answer)?;
-        Ok(answer)
+        // What comes back is about as long as what was sent.
+        Ok(Answer { body: answer.body.with_share(share), ..answer })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{StatusCode, header};
+use hyper::body::Body;
 use tablestone::DateTime;
 
 use super::TableService;
@@ -49,17 +51,18 @@ impl TableService {
     pub(super) async fn create_table(
         &self,
         call: &Call<'_>,
-        body: &[u8],
+        body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::CreateTable, None)?;
+        let (body, _share) = self.body(call, body).await?;
         let preference = Preference::of(&call.head.headers);
         let format = match preference {
             Preference::NoContent => None,
             _ => Some(call.format()?),
         };
         let name = match request_format(&call.head.headers, call.version)? {
-            BodyFormat::Json(_) => json::decode_table_name(body)?,
-            BodyFormat::Atom => atom::parse_table_name(body)?,
+            BodyFormat::Json(_) => json::decode_table_name(&body)?,
+            BodyFormat::Atom => atom::parse_table_name(&body)?,
         };
         let name = name.ok_or(ErrorCode::PropertiesNeedValue)?;
         check_table_name(&name)?;
@@ -97,11 +100,12 @@ impl TableService {
         &self,
         call: &Call<'_>,
         table: &str,
-        body: &[u8],
+        body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::SetTableAcl, Some(table))?;
         let table = call.table(table)?;
-        let policies = parse_acl(body)?;
+        let (body, _share) = self.body(call, body).await?;
+        let policies = parse_acl(&body)?;
         let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
         to_the_end(async move { catalog.set_policies(&account, &table, policies).await }).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
@@ -111,10 +115,11 @@ impl TableService {
     pub(super) async fn set_properties(
         &self,
         call: &Call<'_>,
-        body: &[u8],
+        body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::SetServiceProperties, None)?;
-        let update = crate::wire::xml::parse_properties(body)?;
+        let (body, _share) = self.body(call, body).await?;
+        let update = crate::wire::xml::parse_properties(&body)?;
         let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
         let change = async move {
             catalog.set_properties(&account, |properties| properties.apply(update)).await

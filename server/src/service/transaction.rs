@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
+use hyper::body::Body;
 use tablestone::{EntityBatch, Error, Limit, Version};
 use uuid::Uuid;
 
@@ -47,9 +48,11 @@ impl TableService {
     pub(super) async fn transaction(
         &self,
         call: &Call<'_>,
-        body: Bytes,
-        mut share: Share,
+        body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
+        // What it is to do is in its body.
+        call.grant.allow_some_operation_on_entities()?;
+        let (body, mut share) = self.body(call, body).await?;
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
         let writer = match &batch {

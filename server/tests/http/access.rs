@@ -263,3 +263,28 @@ async fn the_secondary_is_there_to_read() {
     let text = refused.json()["odata.error"]["message"]["value"].to_string();
     assert!(text.starts_with("\"Write operations are not allowed.\\n"), "{text}");
 }
+
+/// R-S12: who may not write has none of what it promises to send waited for.
+#[tokio::test]
+async fn r_s12_a_body_is_not_waited_for_if_its_write_is_not_allowed() {
+    let server = Server::start().await;
+    server.with_people().await;
+    let reading = table_signature("r", [""; 4]);
+    let nothing = account_signature("raud", "s");
+    for (method, path, signature) in [
+        ("POST", "/people", &reading),
+        ("PUT", POINT, &reading),
+        ("MERGE", POINT, &reading),
+        ("POST", "/Tables", &reading),
+        ("PUT", "/people?comp=acl", &reading),
+        ("PUT", "/?restype=service&comp=properties", &reading),
+        ("POST", "/$batch", &nothing),
+    ] {
+        let mut client = Client::connect(server.address).await;
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let line = format!("{method} /devstoreaccount1{path}{joint}{signature} HTTP/1.1");
+        let rest = "Host: h\r\nContent-Length: 4000000\r\nExpect: 100-continue";
+        client.send(format!("{line}\r\n{rest}\r\n\r\n")).await;
+        assert_eq!(client.answer().await.unwrap().status, 403, "{method} {path}");
+    }
+}
