@@ -13,10 +13,13 @@ use crate::config::{DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 #[non_exhaustive]
 pub enum EndpointError {
     /// The address is none.
-    #[error("{url:?} is no address: expected one such as http://{DEFAULT_LISTEN}/devstoreaccount1")]
+    #[error(
+        "{} is no address: expected one such as http://{DEFAULT_LISTEN}/devstoreaccount1",
+        .url.as_ref().map_or("a text with a key".into(), |url| format!("{url:?}"))
+    )]
     Url {
-        /// The text.
-        url: Box<str>,
+        /// The text, unless it holds a key or a signature.
+        url: Option<Box<str>>,
     },
     /// A connection string lacks something.
     #[error(
@@ -58,7 +61,7 @@ impl Endpoint {
     /// # Errors
     /// [`EndpointError`] unless there is an address and a key.
     pub fn from_url(url: &str, account: &str, key: Option<&str>) -> Result<Self, EndpointError> {
-        let wrong = || EndpointError::Url { url: url.into() };
+        let wrong = || EndpointError::Url { url: (!holds_secret(url)).then(|| url.into()) };
         let trimmed = url.trim_end_matches('/');
         let uri: Uri = trimmed.parse().map_err(|_| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -128,6 +131,12 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// Whether a text is a connection string with a key, or has a signature.
+fn holds_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["accountkey=", "sig="].iter().any(|secret| text.contains(secret))
+}
+
 /// Whether a host's name cannot begin with an account's.
 fn is_local(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -182,6 +191,15 @@ mod tests {
         assert_eq!(error, "the key of account mine is missing: set TABLESTONE_KEY to it");
         let error = url("http://localhost/mine", Some("secret!")).unwrap_err().to_string();
         assert!(error.contains("base64") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_address_is_shown_without_a_key() {
+        let error = |text| url(text, None).unwrap_err().to_string();
+        assert!(error("nowhere").starts_with("\"nowhere\" is no address"));
+        for text in ["AccountName=mine;AccountKey=s3cret", "http://h/mine?sp=r&sig=s3cret"] {
+            assert!(error(text).starts_with("a text with a key is no address"), "{}", error(text));
+        }
     }
 
     #[test]

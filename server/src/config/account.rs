@@ -33,6 +33,7 @@ pub(super) fn accounts(named: Vec<(String, Vec<String>)>) -> Result<Vec<Account>
     let mut accounts: Vec<Account> = Vec::with_capacity(named.len());
     for (name, keys) in named {
         if !is_name(&name) {
+            let name = may_be_shown(&name).then(|| name.into());
             return Err(ConfigError::AccountName { name });
         }
         if accounts.iter().any(|account| account.name() == name) {
@@ -55,6 +56,11 @@ fn is_name(name: &str) -> bool {
     letters && (3..=24).contains(&name.len())
 }
 
+/// Whether a text that is no name is not a key either, or a name with its key.
+fn may_be_shown(text: &str) -> bool {
+    text.len() <= 24 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +80,9 @@ mod tests {
             (":a2V5", "\"\" is no account's name"),
             ("one1:a2V5;one1:a2V5", "account one1 is there twice"),
             ("One:a2V5", "\"One\" is no account's name"),
+            ("my-account:a2V5", "\"my-account\" is no account's name"),
+            ("one1=a2V5", "a text that may be a key is no account's name"),
+            (DEVELOPMENT_KEY, "a text that may be a key is no account's name"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -48,6 +48,30 @@ struct TlsEntry {
     key: Option<PathBuf>,
 }
 
+/// What is wrong with a file's text. The text itself may hold keys and is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct FileError {
+    line: usize,
+    message: Box<str>,
+}
+
+impl FileError {
+    fn of(error: &toml::de::Error, text: &str) -> Self {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Self { line, message: without_text(error.message()).into() }
+    }
+}
+
+/// What serde says, without the text that it did not expect.
+fn without_text(message: &str) -> String {
+    match (message.split_once("string \""), message.rsplit_once("\", expected")) {
+        (Some((before, _)), Some((_, after))) => format!("{before}string, expected{after}"),
+        _ => message.to_owned(),
+    }
+}
+
 /// Limits of which any may be left to its default.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,9 +143,9 @@ impl File {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// What is wrong, with line and column.
-    pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
-        toml::from_str(text)
+    /// What is wrong, and in which line.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        toml::from_str(text).map_err(|error| FileError::of(&error, text))
     }
 
     /// Reads a file.
@@ -131,10 +155,7 @@ impl File {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        Self::parse(&text).map_err(|error| ConfigError::File {
-            path: path.to_owned(),
-            message: error.to_string().into(),
-        })
+        Self::parse(&text).map_err(|source| ConfigError::File { path: path.to_owned(), source })
     }
 
     /// What it says.
