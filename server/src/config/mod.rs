@@ -72,6 +72,16 @@ pub enum ConfigError {
         /// The account.
         name: String,
     },
+    /// Bodies have too little memory for the largest.
+    #[error(
+        "limits.body_memory is {bytes} bytes: expected at least {least}, twice the largest body"
+    )]
+    BodyMemory {
+        /// What was said.
+        bytes: usize,
+        /// The least that will do.
+        least: usize,
+    },
     /// A certificate without a key, or the other way round.
     #[error("TLS needs both a certificate and a key: {missing} is missing")]
     HalfTls {
@@ -198,7 +208,7 @@ impl Partial {
     /// The configuration, with defaults for what was not said.
     ///
     /// # Errors
-    /// [`ConfigError`] for accounts and TLS that cannot be.
+    /// [`ConfigError`] for accounts, TLS and limits that cannot be.
     pub fn resolve(self) -> Result<Config, ConfigError> {
         let development = || vec![(DEVELOPMENT_ACCOUNT.into(), vec![DEVELOPMENT_KEY.into()])];
         let accounts = self.accounts.unwrap_or_else(development);
@@ -210,6 +220,12 @@ impl Partial {
             (Some(_), None) => return Err(ConfigError::HalfTls { missing: "the key" }),
             (None, Some(_)) => return Err(ConfigError::HalfTls { missing: "the certificate" }),
         };
+        let limits = self.limits.resolve();
+        let (bytes, least) = (limits.body_memory, 2 * limits.body.bytes);
+        if bytes < least {
+            // Some requests would be answered ServerBusy for ever.
+            return Err(ConfigError::BodyMemory { bytes, least });
+        }
         Ok(Config {
             listen: self.listen.unwrap_or(DEFAULT_LISTEN),
             admin: self.admin,
@@ -220,7 +236,7 @@ impl Partial {
             durability: self.durability.unwrap_or(Durability::Sync),
             memory: self.memory.map_or(256 << 20, Size::bytes),
             compression: self.compression.unwrap_or(Compression::Automatic),
-            limits: self.limits.resolve(),
+            limits,
             access_log: self.access_log.unwrap_or(false),
         })
     }

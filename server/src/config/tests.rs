@@ -48,7 +48,7 @@ fn a_file_says_everything() {
         connections = 10
         head_bytes = "64KiB"
         idle_time = "1min"
-        body_memory = 1000000
+        body_memory = 10000000
         query_time = "2s"
         "#,
     );
@@ -69,7 +69,7 @@ fn a_file_says_everything() {
         ..ConnectionLimits::default()
     };
     assert_eq!(config.limits.connection, expected);
-    assert_eq!(config.limits.body_memory, 1_000_000);
+    assert_eq!(config.limits.body_memory, 10_000_000);
     assert_eq!(config.limits.query_time, Duration::from_secs(2));
     assert!(!format!("{config:?}").contains("a2V5"), "keys are not shown");
 }
@@ -142,5 +142,7 @@ fn what_cannot_be_says_where() {
     assert!(account("mine", "").contains("account mine has no key"));
     assert!(account("mine", "'secret!'").contains("base64"));
     assert!(!account("mine", "'secret!'").contains("secret!"));
+    let small = resolve("limits = { body_memory = '1MiB' }");
+    assert!(small.contains("1048576 bytes: expected at least 8388608"), "{small}");
     assert!(resolve("tls = { certificate = 'a' }").contains("the key is missing"));
 }
