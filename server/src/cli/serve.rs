@@ -1,13 +1,16 @@
 //! `tablestone serve`: from options to a server that runs until it is told to stop.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tablestone::{Compression, Database, Durability, Options};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -42,7 +45,7 @@ pub(super) struct Serve {
     data: Option<PathBuf>,
     /// Where to answer /health, /ready and /metrics [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_ADMIN")]
-    admin: Option<SocketAddr>,
+    admin: Option<Maybe>,
     /// When a write is acknowledged: sync (when it would survive a power cut), os, or the time
     /// between syncs such as 100ms [default: sync]
     #[arg(long, value_name = "WHEN", env = "TABLESTONE_DURABILITY", value_parser = parse_durability)]
@@ -61,8 +64,9 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_KEY")]
     tls_key: Option<PathBuf>,
     /// Log each request
-    #[arg(long, env = "TABLESTONE_ACCESS_LOG")]
-    access_log: bool,
+    #[arg(long, value_name = "BOOL", env = "TABLESTONE_ACCESS_LOG", num_args = 0..=1)]
+    #[arg(default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    access_log: Option<bool>,
     /// What to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", env = "TABLESTONE_LOG", default_value = "info")]
     log: LevelFilter,
@@ -84,26 +88,55 @@ impl Serve {
             Some(path) => File::read(path)?.into_partial(),
             None => Partial::default(),
         };
-        // Accounts are secrets, which command lines show to everybody: there is no option for them.
-        let accounts = ["TABLESTONE_ACCOUNTS", "AZURITE_ACCOUNTS"]
-            .iter()
-            .find_map(|name| std::env::var(name).ok())
-            .filter(|accounts| !accounts.trim().is_empty());
         let said = Partial {
             listen: self.listen,
-            admin: self.admin,
+            admin: self.admin.and_then(|Maybe(admin)| admin),
             data: self.data,
-            accounts: accounts.as_deref().map(parse_accounts),
+            accounts: accounts(|name| std::env::var_os(name))?,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,
             durability: self.durability,
             memory: self.memory,
             compression: self.compression,
-            access_log: self.access_log.then_some(true),
+            access_log: self.access_log,
             ..Partial::default()
         };
         Ok(said.or(file).resolve()?)
     }
+}
+
+/// An address; none if the text is empty, as where an environment can replace a variable and not take
+/// it away.
+#[derive(Clone, Copy, Debug)]
+struct Maybe(Option<SocketAddr>);
+
+impl FromStr for Maybe {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|it| Self(Some(it))) }
+    }
+}
+
+/// The accounts of the environment. They are secrets, which command lines show to everybody: there is
+/// no option for them. A variable that says something and names nobody must not open the server to
+/// everybody who knows the published key.
+fn accounts(
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<Vec<(String, Vec<String>)>>, CliError> {
+    for name in ["TABLESTONE_ACCOUNTS", "AZURITE_ACCOUNTS"] {
+        let Some(text) = variable(name) else { continue };
+        let text = text.into_string().map_err(|_| format!("{name} is not of Unicode"))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let accounts = parse_accounts(&text);
+        if accounts.is_empty() {
+            return Err(format!("{name} names no account: expected name:key").into());
+        }
+        return Ok(Some(accounts));
+    }
+    Ok(None)
 }
 
 /// Runs a server until a signal tells it to stop.
@@ -267,5 +300,59 @@ fn start_log(level: LevelFilter, json: bool) {
         log.json().flatten_event(true).init();
     } else {
         log.init();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    fn config(arguments: &[&str]) -> Config {
+        let arguments = [&["serve"], arguments].concat();
+        Cli::try_parse_from(arguments).unwrap().serve.config().unwrap()
+    }
+
+    #[test]
+    fn what_is_said_goes_before_the_file_also_if_it_is_no() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tablestone.toml");
+        std::fs::write(&file, "access_log = true\nadmin = '127.0.0.1:1'").unwrap();
+        let with = |arguments: &[&str]| {
+            config(&[&["--config", file.to_str().unwrap()], arguments].concat())
+        };
+        assert!(with(&[]).access_log && config(&["--access-log"]).access_log);
+        assert!(!config(&[]).access_log && !with(&["--access-log=false"]).access_log);
+        let port = |config: Config| config.admin.map(|admin| admin.port());
+        assert_eq!(port(with(&["--admin", "127.0.0.1:2"])), Some(2));
+        assert_eq!(port(with(&["--admin="])), Some(1), "an empty one says nothing");
+        assert_eq!(port(config(&["--admin="])), None);
+    }
+
+    #[test]
+    fn a_variable_without_accounts_does_not_hide_the_other() {
+        let of = |own: &str, other: &str| {
+            let variable = |name: &str| {
+                let text = if name == "TABLESTONE_ACCOUNTS" { own } else { other };
+                (text != "unset").then(|| text.into())
+            };
+            accounts(variable).map_err(|error| error.to_string())
+        };
+        let named = |name: &str| Ok(Some(vec![(name.to_owned(), vec!["a2V5".to_owned()])]));
+        assert_eq!(of("one:a2V5", "two:a2V5"), named("one"));
+        assert_eq!(of("", "two:a2V5"), named("two"));
+        assert_eq!(of("unset", "two:a2V5"), named("two"));
+        assert_eq!(of("unset", " "), Ok(None));
+        let nobody = "TABLESTONE_ACCOUNTS names no account: expected name:key";
+        assert_eq!(of(" ; ", "two:a2V5"), Err(nobody.to_owned()));
+        let variable = |_: &str| Some(std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]));
+        assert!(accounts(variable).unwrap_err().to_string().contains("Unicode"));
     }
 }
