@@ -108,10 +108,7 @@ const QUARTER: Duration = Duration::from_secs(900);
 impl futures_core::Stream for Slow {
     type Item = Result<Frame<Bytes>, std::io::Error>;
 
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.left == 0 {
             return Poll::Ready(None);
         }

@@ -45,6 +45,18 @@ impl Activity {
         self.read_before.store(self.read.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    fn phase(&self) -> Phase {
+        if self.blocked.load(Ordering::Relaxed) {
+            Phase::Writing
+        } else if self.busy.load(Ordering::Relaxed) {
+            Phase::Busy
+        } else if self.read.load(Ordering::Relaxed) > self.read_before.load(Ordering::Relaxed) {
+            Phase::Head
+        } else {
+            Phase::Idle
+        }
+    }
+
     fn wrote(&self, outcome: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = outcome {
             self.written.fetch_add(*bytes as u64, Ordering::Relaxed);
@@ -82,22 +94,18 @@ impl Watch {
         (shortest / 4).max(Duration::from_millis(1))
     }
 
+    /// Whether there is no whole request, and nothing of an answer left to send.
+    pub(super) fn awaits_request(&self) -> bool {
+        matches!(self.activity.phase(), Phase::Idle | Phase::Head)
+    }
+
     /// Looks; says which limit the connection is over.
     pub(super) fn look(&mut self, now: Instant) -> Option<&'static str> {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let activity = &*self.activity;
-        let phase = if activity.blocked.load(Ordering::Relaxed) {
-            Phase::Writing
-        } else if activity.busy.load(Ordering::Relaxed) {
-            Phase::Busy
-        } else if load(&activity.read) > load(&activity.read_before) {
-            Phase::Head
-        } else {
-            Phase::Idle
-        };
+        let phase = activity.phase();
         let (progress, needed) = match phase {
-            Phase::Writing => (load(&activity.written), WRITTEN_AT_LEAST),
-            _ => (load(&activity.requests), 1),
+            Phase::Writing => (activity.written.load(Ordering::Relaxed), WRITTEN_AT_LEAST),
+            _ => (activity.requests.load(Ordering::Relaxed), 1),
         };
         if phase != self.phase || progress >= self.seen.saturating_add(needed) {
             (self.phase, self.since, self.seen) = (phase, now, progress);

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::activity::{Activity, Counted, Watch};
+use super::listener::begun;
 use super::{ConnectionLimits, Handler, Peer};
 use crate::body::AnswerBody;
 
@@ -63,9 +64,18 @@ pub(super) async fn serve<S, H>(
                     return;
                 }
             }
-            _ = stopping.wait_for(|stopping| *stopping), if !stopped => {
+            () = begun(&mut stopping), if !stopped => {
                 stopped = true;
                 connection.as_mut().graceful_shutdown();
+                // It may end in order now, or read a request that is there.
+                tokio::select! {
+                    biased;
+                    _ = &mut connection => return,
+                    () = std::future::ready(()) => {}
+                }
+                if watch.awaits_request() {
+                    return;
+                }
             }
         }
     }

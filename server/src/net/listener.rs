@@ -50,6 +50,11 @@ impl Default for Shutdown {
     }
 }
 
+/// Waits for a shutdown to begin.
+pub(super) async fn begun(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
 /// A socket that listens.
 #[derive(Debug)]
 pub struct Listener {
@@ -81,7 +86,8 @@ impl Listener {
     }
 
     /// Serves connections until `shutdown` begins, and then until all have ended, or the time for
-    /// that is over. The returned future ends when they have; whether it does is all it says.
+    /// that is over; those without a whole request end at once. The returned future ends when they
+    /// have; whether it does is all it says.
     pub fn run<H: Handler>(
         self,
         handler: Arc<H>,
@@ -95,7 +101,7 @@ impl Listener {
             loop {
                 let accepted = tokio::select! {
                     accepted = self.socket.accept() => accepted,
-                    _ = stopping.wait_for(|stopping| *stopping) => break,
+                    () = begun(&mut stopping) => break,
                 };
                 let (stream, address) = match accepted {
                     Ok(accepted) => accepted,
@@ -107,7 +113,10 @@ impl Listener {
                 };
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     tracing::warn!(%address, "connection refused: there are as many as may be");
-                    if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
+                    // Without a handshake, TLS has no words for it.
+                    if self.tls.is_none()
+                        && let Ok(place) = Arc::clone(&refusals).try_acquire_owned()
+                    {
                         tokio::spawn(async move {
                             let _ = timeout(REFUSAL_TIME, refuse(&stream)).await;
                             drop(place);
@@ -137,7 +146,7 @@ async fn serve<H: Handler>(
     tls: Option<Tls>,
     handler: &Arc<H>,
     limits: ConnectionLimits,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     // Answers are small and whole: waiting to send more of them only delays them.
     let _ = stream.set_nodelay(true);
@@ -145,7 +154,11 @@ async fn serve<H: Handler>(
     let Some(tls) = tls else {
         return connection::serve(stream, peer, handler, limits, stopping).await;
     };
-    match timeout(limits.head_time, tls.accept(stream)).await {
+    let accepted = tokio::select! {
+        accepted = timeout(limits.head_time, tls.accept(stream)) => accepted,
+        () = begun(&mut stopping) => return,
+    };
+    match accepted {
         Ok(Ok(stream)) => connection::serve(stream, peer, handler, limits, stopping).await,
         Ok(Err(error)) => tracing::debug!(?peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(?peer, "TLS handshake took too long"),

@@ -45,7 +45,8 @@ pub struct Peer {
 /// What a connection may take (R-S12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections at once; one more is told that the server is busy. Default 4,096.
+    /// Connections at once; one more is told that the server is busy, or closed where there is TLS.
+    /// Default 4,096.
     pub connections: usize,
     /// Bytes of a request's line and headers. Default 128 KiB.
     pub head_bytes: usize,

@@ -1,7 +1,7 @@
 //! What a connection may take, and how it ends (R-S12).
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,11 +175,54 @@ async fn a_shutdown_does_not_wait_for_ever() {
     within("the listener to end", server.ended).await.unwrap();
 }
 
+/// The certificate of the tests, and its key.
+fn certificate() -> (PathBuf, PathBuf) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    (data.join("localhost.pem"), data.join("localhost.key"))
+}
+
+fn tls() -> Tls {
+    let (certificate, key) = certificate();
+    Tls::read(&certificate, &key).unwrap()
+}
+
+/// Who has not sent a request yet is not waited for.
+#[tokio::test]
+async fn a_shutdown_ends_what_is_no_request_yet_at_once() {
+    let shutdown_time = Duration::from_secs(3600);
+    let limits = ConnectionLimits { shutdown_time, connections: 2, ..Default::default() };
+    let server = Server::start(limits, None).await;
+    let mut half = server.connect().await;
+    half.send("GET /one HTTP/1.1\r\nHo").await;
+    // Connections are accepted in turn: the one before is there.
+    assert_eq!(server.connect().await.get("/two").await.text(), "/two");
+    server.shutdown.begin();
+    assert!(half.ends().await);
+    within("the listener to end", server.ended).await.unwrap();
+
+    let limits = ConnectionLimits { connections: 1, ..limits };
+    let encrypted = Server::start(limits, Some(tls())).await;
+    let mut silent = encrypted.connect().await;
+    // The beginning of a ClientHello that promises 512 bytes.
+    silent.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
+    encrypted.connect().await.ends().await;
+    encrypted.shutdown.begin();
+    assert!(silent.ends().await);
+    within("the listener to end", encrypted.ended).await.unwrap();
+}
+
+/// What is no TLS would be taken for a broken handshake.
+#[tokio::test]
+async fn r_s12_a_connection_too_many_is_closed_where_there_is_tls() {
+    let limits = ConnectionLimits { connections: 1, ..Default::default() };
+    let server = Server::start(limits, Some(tls())).await;
+    let _first = server.connect().await;
+    assert!(server.connect().await.ends().await);
+}
+
 #[tokio::test]
 async fn connections_can_be_encrypted() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let (certificate, key) = (data.join("localhost.pem"), data.join("localhost.key"));
-    let tls = Tls::read(&certificate, &key).unwrap();
+    let ((certificate, key), tls) = (certificate(), tls());
     let server = Server::start(ConnectionLimits::default(), Some(tls.clone())).await;
 
     let mut roots = RootCertStore::empty();
