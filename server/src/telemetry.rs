@@ -2,7 +2,7 @@
 //!
 //! Handles to all metrics are made once; without an admin port they are handles to nothing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use metrics::{Counter, Gauge, Histogram, with_local_recorder};
@@ -49,13 +49,16 @@ actions! {
     InsertOrReplaceEntity InsertOrMergeEntity DeleteEntity EntityGroupTransaction
 }
 
-/// One finished request.
+/// The status in log and metrics of a request whose client went away before it was answered.
+const GONE: u16 = 499;
+
+/// What is told of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished<'a> {
     /// What it did.
     pub action: Action,
-    /// Its answer's status.
-    pub status: StatusCode,
+    /// Its answer's status; `None` if its client went away before there was one.
+    pub status: Option<StatusCode>,
     /// Why it failed, if it did.
     pub error: Option<ErrorCode>,
     /// From its head to its answer.
@@ -85,8 +88,8 @@ pub struct Telemetry {
 }
 
 struct ActionMetrics {
-    /// Of answers by the hundreds of their status, from 200.
-    answers: [Counter; 4],
+    /// Of answers by the hundreds of their status, from 200, and of those that nobody waited for.
+    answers: [Counter; 5],
     seconds: Histogram,
 }
 
@@ -122,7 +125,7 @@ impl Telemetry {
             describe();
             let metrics = |action: &Action| {
                 let name = action.name();
-                let answers = ["2xx", "3xx", "4xx", "5xx"].map(
+                let answers = ["2xx", "3xx", "4xx", "5xx", "cancelled"].map(
                     |status| metrics::counter!(REQUESTS, "operation" => name, "status" => status),
                 );
                 let seconds = metrics::histogram!(SECONDS, "operation" => name);
@@ -141,14 +144,13 @@ impl Telemetry {
         })
     }
 
-    /// Notes that a request came; the guard that it went.
-    pub fn began(&self) -> impl Drop + use<> {
+    /// Notes that a request came.
+    pub fn began<'a>(&'a self, known: Finished<'a>) -> InFlight<'a> {
         self.in_flight.increment(1);
-        InFlight(self.in_flight.clone())
+        InFlight { telemetry: self, began: Instant::now(), known }
     }
 
-    /// Notes how a request ended.
-    pub fn finished(&self, finished: &Finished<'_>) {
+    fn finished(&self, finished: &Finished<'_>) {
         if self.exporter.is_some() {
             self.count(finished);
         }
@@ -161,7 +163,7 @@ impl Telemetry {
                 method = finished.method,
                 path = finished.path,
                 operation = finished.action.name(),
-                status = finished.status.as_u16(),
+                status = finished.status.map_or(GONE, |status| status.as_u16()),
                 error = finished.error.map(ErrorCode::as_str),
                 bytes = finished.bytes,
                 micros = u64::try_from(finished.took.as_micros()).unwrap_or(u64::MAX),
@@ -170,7 +172,8 @@ impl Telemetry {
     }
 
     fn count(&self, finished: &Finished<'_>) {
-        let class = usize::from(finished.status.as_u16() / 100).saturating_sub(2);
+        let class =
+            finished.status.map_or(4, |it| usize::from(it.as_u16() / 100).saturating_sub(2));
         if let Some(metrics) = self.actions.get(finished.action as usize) {
             if let Some(counter) = metrics.answers.get(class) {
                 counter.increment(1);
@@ -203,11 +206,21 @@ impl Telemetry {
     }
 }
 
-struct InFlight(Gauge);
+/// A request that is being answered. It ends when this is dropped, with the future that answers it if
+/// its client goes away.
+#[derive(Debug)]
+pub struct InFlight<'a> {
+    telemetry: &'a Telemetry,
+    began: Instant,
+    /// What is known of it; the time it took is set when it ends.
+    pub known: Finished<'a>,
+}
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.decrement(1);
+        self.known.took = self.began.elapsed();
+        self.telemetry.finished(&self.known);
+        self.telemetry.in_flight.decrement(1);
     }
 }
 
@@ -283,7 +296,7 @@ mod tests {
     fn finished(action: Action, status: u16, error: Option<ErrorCode>) -> Finished<'static> {
         Finished {
             action,
-            status: StatusCode::from_u16(status).unwrap(),
+            status: StatusCode::from_u16(status).ok(),
             error,
             took: Duration::from_micros(300),
             method: "GET",
@@ -298,7 +311,8 @@ mod tests {
     #[test]
     fn requests_are_counted_by_operation_and_status() {
         let telemetry = Telemetry::on(false);
-        let guard = telemetry.began();
+        let guard =
+            telemetry.began(Finished { status: None, ..finished(Action::MergeEntity, 0, None) });
         telemetry.finished(&finished(Action::GetEntity, 200, None));
         telemetry.finished(&finished(Action::GetEntity, 404, Some(ErrorCode::ResourceNotFound)));
         let text = telemetry.render(&Stats::default());
@@ -319,6 +333,7 @@ mod tests {
         telemetry.sum_up();
         let text = telemetry.render(&Stats::default());
         assert!(text.contains("tablestone_requests_in_flight 0"));
+        assert!(text.contains("{operation=\"MergeEntity\",status=\"cancelled\"} 1"), "{text}");
         assert!(text.contains("le=\"0.0005\"} 2"), "summing up loses nothing");
     }
 

@@ -23,7 +23,7 @@ mod write;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -98,37 +98,36 @@ impl TableService {
     where
         B: Body<Data = Bytes> + Send,
     {
-        let began = Instant::now();
-        let in_flight = (self.telemetry.began(), self.waits.began());
+        let _waits = self.waits.began();
         let (head, body) = request.into_parts();
         let common = Common::of(&head.headers);
-        let mut action = Action::Unknown;
-        let mut body = std::pin::pin!(body);
-        let outcome = self.answer(&head, body.as_mut(), peer, &common, &mut action).await;
-        if outcome.is_err() {
-            crate::body::discard(&head.headers, body, self.limits.body).await;
-        }
-        let (answer, error) = match outcome {
-            Ok(answer) => (answer, None),
-            Err(error) => (Answer::error(&error, &head.headers, &common), Some(error.code())),
-        };
-        let mut response = answer.into_response(&common);
-        if action != Action::Preflight {
-            self.allow_origin(&head, response.headers_mut());
-        }
-        self.telemetry.finished(&Finished {
-            action,
-            status: response.status(),
-            error,
-            took: began.elapsed(),
+        let mut request = self.telemetry.began(Finished {
+            action: Action::Unknown,
+            status: None,
+            error: None,
+            took: Duration::ZERO,
             method: head.method.as_str(),
             path: head.uri.path(),
-            bytes: response.body().size_hint().lower(),
+            bytes: 0,
             id: common.id,
             client_id: common.client_id(),
             peer: peer.address,
         });
-        drop(in_flight);
+        let known = &mut request.known;
+        let mut body = std::pin::pin!(body);
+        let outcome = self.answer(&head, body.as_mut(), peer, &common, &mut known.action).await;
+        if let Err(error) = &outcome {
+            known.error = Some(error.code());
+            crate::body::discard(&head.headers, body, self.limits.body).await;
+        }
+        let answer = outcome.unwrap_or_else(|error| Answer::error(&error, &head.headers, &common));
+        let mut response = answer.into_response(&common);
+        if known.action != Action::Preflight {
+            self.allow_origin(&head, response.headers_mut());
+        }
+        known.status = Some(response.status());
+        known.bytes = response.body().size_hint().lower();
+        drop(request);
         response
     }
 

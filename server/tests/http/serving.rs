@@ -1,5 +1,18 @@
-//! How the binary runs: what it does without a reader of its log, and of what it is told.
+//! What operators see of a server, and what it does when they do not look.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tablestone::{Database, Options, Stats};
+use tablestone_server::config::Limits;
+use tablestone_server::net::Peer;
+use tablestone_server::service::TableService;
+use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 
 use crate::process::{Process, client, tablestone};
@@ -21,4 +34,37 @@ async fn a_server_goes_on_when_nobody_reads_its_log() {
         assert_eq!(Client::connect(address).await.get("/").await.status, 503);
     }
     process.stop();
+}
+
+/// A body that does not come.
+struct Never;
+
+impl futures_core::Stream for Never {
+    type Item = Result<Frame<Bytes>, std::io::Error>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_client_goes_away_is_counted() {
+    let directory = TempDir::new().unwrap();
+    let database = Database::open(directory.path(), Options::default()).unwrap();
+    let (limits, telemetry) = (Limits::default(), Telemetry::on(false));
+    let service = TableService::open(database, Vec::new(), limits, telemetry).await.unwrap();
+    let request = Request::post("/mine/people").header("Host", "h").body(StreamBody::new(Never));
+    let peer = Peer { address: None, secure: false };
+    {
+        let mut answer = pin!(service.handle(request.unwrap(), peer));
+        let polled = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_pending()));
+        assert!(polled.await);
+    }
+    let text = service.telemetry().render(&Stats::default());
+    for line in [
+        "tablestone_requests_total{operation=\"Unknown\",status=\"cancelled\"} 1",
+        "tablestone_requests_in_flight 0",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
+    }
 }
