@@ -1,17 +1,25 @@
 //! [`AccountState`]: an account with its tables and settings, in memory.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
 
 use super::catalog::TableState;
 use crate::auth::Account;
+use crate::error::{ErrorCode, ServiceError};
 use crate::wire::xml::{ServiceProperties, SignedIdentifier};
 
 /// Longest name of a table in bytes.
 const TABLE_NAME_BYTES: usize = 63;
+
+/// How long a change waits for others before the client hears that the server is busy.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// All accounts by name.
 #[derive(Default)]
@@ -40,7 +48,21 @@ pub(super) struct AccountState {
     tables: RwLock<HashMap<Box<str>, Arc<TableState>>>,
     properties: ArcSwap<ServiceProperties>,
     /// Held while tables or settings change, so that memory and database change in one order.
-    pub(super) changing: tokio::sync::Mutex<()>,
+    changing: Arc<Mutex<()>>,
+}
+
+/// An account that nobody else changes meanwhile.
+pub(super) struct Changing {
+    account: Arc<AccountState>,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl Deref for Changing {
+    type Target = AccountState;
+
+    fn deref(&self) -> &AccountState {
+        &self.account
+    }
 }
 
 impl AccountState {
@@ -49,8 +71,20 @@ impl AccountState {
             account,
             tables: RwLock::default(),
             properties: ArcSwap::default(),
-            changing: tokio::sync::Mutex::default(),
+            changing: Arc::default(),
         }
+    }
+
+    /// Waits for changes that were asked for before, for a while: a client that does not wait leaves
+    /// nothing to be done.
+    pub(super) async fn change(self: &Arc<Self>) -> Result<Changing, ServiceError> {
+        timeout(PATIENCE, self.changing()).await.map_err(|_| ErrorCode::ServerBusy.error())
+    }
+
+    /// Waits for them for as long as it takes.
+    pub(super) async fn changing(self: &Arc<Self>) -> Changing {
+        let lock = Arc::clone(&self.changing).lock_owned().await;
+        Changing { account: Arc::clone(self), _lock: lock }
     }
 
     pub(super) fn account(&self) -> &Account {
@@ -89,5 +123,20 @@ impl AccountState {
 
     pub(super) fn set_properties(&self, properties: ServiceProperties) {
         self.properties.store(Arc::new(properties));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_waits_for_another_and_not_for_ever() {
+        let account = Arc::new(AccountState::new(Account::new("account", Vec::new())));
+        let first = account.change().await.unwrap();
+        let busy = account.change().await.err().map(|error| error.code());
+        assert_eq!(busy, Some(ErrorCode::ServerBusy));
+        drop(first);
+        assert!(account.change().await.is_ok());
     }
 }

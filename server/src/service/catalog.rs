@@ -19,7 +19,7 @@ use tablestone::{
 };
 use uuid::Uuid;
 
-use super::account::{AccountState, Accounts};
+use super::account::{AccountState, Accounts, Changing};
 use super::failure;
 use crate::auth::Account;
 use crate::error::{ErrorCode, ServiceError};
@@ -205,10 +205,9 @@ impl Catalog {
     /// Creates a table; its name was checked.
     pub(super) async fn create(
         &self,
-        account: &AccountState,
+        account: &Changing,
         name: &str,
     ) -> Result<Arc<TableState>, ServiceError> {
-        let _changing = account.changing.lock().await;
         if account.table(name).is_some() {
             return Err(ErrorCode::TableAlreadyExists.error());
         }
@@ -232,11 +231,10 @@ impl Catalog {
     /// Makes a table of what was loaded, if the name is free.
     pub(super) async fn end_load(
         &self,
-        account: &AccountState,
+        account: &Changing,
         name: &str,
         loader: TableLoader,
     ) -> Result<(), Error> {
-        let _changing = account.changing.lock().await;
         if account.table(name).is_some() {
             return Err(Error::TableExists(name.into()));
         }
@@ -247,10 +245,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Gives a table of the engine its row, or drops it. Who calls this has the account's lock.
+    /// Gives a table of the engine its row, or drops it.
     async fn enter(
         &self,
-        account: &AccountState,
+        account: &Changing,
         name: &str,
         entities: EntityTable,
     ) -> Result<Arc<TableState>, Error> {
@@ -268,12 +266,7 @@ impl Catalog {
     }
 
     /// Deletes a table with all that is in it.
-    pub(super) async fn delete(
-        &self,
-        account: &AccountState,
-        name: &str,
-    ) -> Result<(), ServiceError> {
-        let _changing = account.changing.lock().await;
+    pub(super) async fn delete(&self, account: &Changing, name: &str) -> Result<(), ServiceError> {
         let table = account.table(name).ok_or(ErrorCode::ResourceNotFound)?;
         let row_key = format!("{TABLE_ROW}{}", name.to_ascii_lowercase());
         let deleted = self.meta.delete(account.name(), row_key, Precondition::Exists).await;
@@ -289,11 +282,10 @@ impl Catalog {
     /// Replaces a table's access policies.
     pub(super) async fn set_policies(
         &self,
-        account: &AccountState,
+        account: &Changing,
         table: &TableState,
         policies: Vec<SignedIdentifier>,
     ) -> Result<(), ServiceError> {
-        let _changing = account.changing.lock().await;
         if !account.table(&table.name).is_some_and(|now| std::ptr::eq(&raw const *now, table)) {
             return Err(ErrorCode::TableNotFound.error());
         }
@@ -309,10 +301,9 @@ impl Catalog {
     /// Changes an account's settings.
     pub(super) async fn set_properties(
         &self,
-        account: &AccountState,
+        account: &Changing,
         change: impl FnOnce(&mut ServiceProperties),
     ) -> Result<(), ServiceError> {
-        let _changing = account.changing.lock().await;
         let mut properties = (*account.properties()).clone();
         change(&mut properties);
         let text = String::from_utf8_lossy(&print_properties(&properties)).into_owned();
@@ -341,7 +332,7 @@ mod tests {
         let database = Database::open(directory.path(), Options::default()).unwrap();
         let accounts = vec![Account::new("account", Vec::new())];
         let (catalog, accounts) = Catalog::open(database, accounts).await.unwrap();
-        let account = accounts.get("account").unwrap();
+        let account = &accounts.get("account").unwrap().change().await.unwrap();
         catalog.create(account, "People").await.unwrap();
         let mut deletion = pin!(catalog.delete(account, "people"));
         let begun = poll_fn(|context| Poll::Ready(deletion.as_mut().poll(context))).await;

@@ -63,6 +63,7 @@ impl NewTable {
 
     /// Makes the table, with all entities that were put.
     pub(crate) async fn finish(self) -> Result<(), Error> {
-        self.catalog.end_load(&self.account, &self.name, self.loader).await
+        let account = self.account.changing().await;
+        self.catalog.end_load(&account, &self.name, self.loader).await
     }
 }

@@ -66,7 +66,7 @@ impl TableService {
         };
         let name = name.ok_or(ErrorCode::PropertiesNeedValue)?;
         check_table_name(&name)?;
-        let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
+        let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         let table = to_the_end(async move { catalog.create(&account, &name).await }).await?;
         let location = format!("{}/Tables('{}')", call.base(), table.name);
         let answer = match format {
@@ -89,7 +89,7 @@ impl TableService {
         table: &str,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::DeleteTable, None)?;
-        let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
+        let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         let table = table.to_owned();
         to_the_end(async move { catalog.delete(&account, &table).await }).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
@@ -106,7 +106,7 @@ impl TableService {
         let table = call.table(table)?;
         let (body, _share) = self.body(call, body).await?;
         let policies = parse_acl(&body)?;
-        let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
+        let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         to_the_end(async move { catalog.set_policies(&account, &table, policies).await }).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     }
@@ -120,7 +120,7 @@ impl TableService {
         call.allow(Operation::SetServiceProperties, None)?;
         let (body, _share) = self.body(call, body).await?;
         let update = crate::wire::xml::parse_properties(&body)?;
-        let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(call.account));
+        let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         let change = async move {
             catalog.set_properties(&account, |properties| properties.apply(update)).await
         };
@@ -129,8 +129,8 @@ impl TableService {
     }
 }
 
-/// Runs a change of the catalog to its end, even if the client goes away: memory and database are
-/// to change together.
+/// Runs a change of the catalog that has begun to its end, even if the client goes away: memory and
+/// database are to change together.
 async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T, ServiceError>> + Send + 'static,
 ) -> Result<T, ServiceError> {
