@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -19,7 +19,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::CliError;
 use crate::config::{
-    Config, File, Partial, Size, parse_accounts, parse_compression, parse_durability,
+    Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
 use crate::service::TableService;
@@ -121,9 +121,7 @@ impl FromStr for Maybe {
 /// The accounts of the environment. They are secrets, which command lines show to everybody: there is
 /// no option for them. A variable that says something and names nobody must not open the server to
 /// everybody who knows the published key.
-fn accounts(
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Result<Option<Vec<(String, Vec<String>)>>, CliError> {
+fn accounts(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<NamedKeys>, CliError> {
     for name in ["TABLESTONE_ACCOUNTS", "AZURITE_ACCOUNTS"] {
         let Some(text) = variable(name) else { continue };
         let text = text.into_string().map_err(|_| format!("{name} is not of Unicode"))?;
@@ -147,6 +145,17 @@ async fn serve(config: Config) -> Result<(), CliError> {
         None => None,
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let (served, ready) = (Arc::new(OnceLock::new()), Readiness::default());
+    let (shutdown, last_shutdown) = (Shutdown::new(), Shutdown::new());
+    let (mut main, mut admin) = (JoinSet::new(), JoinSet::new());
+    if let Some(address) = config.admin {
+        // It answers while the database is opened, and until requests have ended.
+        let listener = bind(address, None, limits).await?;
+        let address = listener.local_addr()?;
+        say(format_args!("tablestone answers /health, /ready, /metrics on {address}"));
+        let handler = Arc::new(admin_of(&served, ready.clone()));
+        admin.spawn(listener.run(handler, &last_shutdown));
+    }
     let database = open(&config)?;
     let telemetry = match config.admin {
         Some(_) => Telemetry::on(config.access_log),
@@ -155,20 +164,14 @@ async fn serve(config: Config) -> Result<(), CliError> {
     let accounts = config.accounts.clone();
     let service = TableService::open(database, accounts, config.limits, telemetry).await?;
     let service = Arc::new(service);
-    let (shutdown, ready) = (Shutdown::new(), Readiness::default());
     let stop = StopSignals::new()?;
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
-    let mut running = JoinSet::new();
-    running.spawn(listener.run(Arc::clone(&service), &shutdown));
-    if let Some(admin) = config.admin {
-        let listener = bind(admin, None, limits).await?;
-        let address = listener.local_addr()?;
-        say(format_args!("tablestone answers /health, /ready, /metrics on {address}"));
-        let admin = Arc::new(admin_of(&service, ready.clone()));
-        running.spawn(listener.run(admin, &shutdown));
+    main.spawn(listener.run(Arc::clone(&service), &shutdown));
+    if config.admin.is_some() {
         tokio::spawn(sum_up(Arc::clone(&service)));
     }
+    let _ = served.set(Arc::clone(&service));
     ready.set(true);
     let data = config.data.display();
     say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
@@ -180,14 +183,17 @@ async fn serve(config: Config) -> Result<(), CliError> {
     }
     let stopped = tokio::select! {
         () = stop.first() => Ok(()),
-        // It goes on until it is told to stop, or something is wrong with it.
-        _ = running.join_next() => Err("a listener broke off"),
+        // They go on until they are told to stop, or something is wrong with them.
+        Some(_) = main.join_next() => Err("a listener broke off"),
+        Some(_) = admin.join_next() => Err("the listener for operators broke off"),
     };
     say(format_args!("tablestone is stopping"));
     ready.set(false);
-    shutdown.begin();
-    while let Some(ended) = running.join_next().await {
-        ended?;
+    for (shutdown, mut listeners) in [(shutdown, main), (last_shutdown, admin)] {
+        shutdown.begin();
+        while let Some(ended) = listeners.join_next().await {
+            ended?;
+        }
     }
     service.database().clone().close()?;
     Ok(stopped?)
@@ -220,11 +226,15 @@ fn open(config: &Config) -> Result<Database, CliError> {
     Ok(database)
 }
 
-fn admin_of(service: &Arc<TableService>, ready: Readiness) -> Admin {
-    let (troubled, counted) = (Arc::clone(service), Arc::clone(service));
-    let trouble =
-        move || troubled.database().stats().poisoned.map(|why| format!("read-only: {why}"));
-    let metrics = move || counted.telemetry().render(&counted.database().stats());
+/// What operators ask, of a service that is there when its database has been opened.
+fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness) -> Admin {
+    let (troubled, counted) = (Arc::clone(served), Arc::clone(served));
+    let trouble = move || {
+        let poisoned = troubled.get()?.database().stats().poisoned;
+        poisoned.map(|why| format!("read-only: {why}"))
+    };
+    let render = |it: &Arc<TableService>| it.telemetry().render(&it.database().stats());
+    let metrics = move || counted.get().map(render).unwrap_or_default();
     Admin::new(ready, trouble, metrics)
 }
 

@@ -10,6 +10,9 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// Names of accounts, each with its keys.
+pub type NamedKeys = Vec<(String, Vec<String>)>;
+
 /// Reads `name:key[:key];name:key`, as the emulator Azurite has it in its environment.
 ///
 /// ```
@@ -18,7 +21,7 @@ pub const DEVELOPMENT_KEY: &str =
 /// assert_eq!(accounts[1], ("two".into(), vec!["a2V5".into(), "a2V6".into()]));
 /// ```
 #[must_use]
-pub fn parse_accounts(text: &str) -> Vec<(String, Vec<String>)> {
+pub fn parse_accounts(text: &str) -> NamedKeys {
     let accounts = text.split(';').map(str::trim).filter(|account| !account.is_empty());
     let parsed = accounts.map(|account| {
         let mut parts = account.split(':').map(|part| part.trim().to_owned());
@@ -29,7 +32,7 @@ pub fn parse_accounts(text: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Names and keys as accounts.
-pub(super) fn accounts(named: Vec<(String, Vec<String>)>) -> Result<Vec<Account>, ConfigError> {
+pub(super) fn accounts(named: NamedKeys) -> Result<Vec<Account>, ConfigError> {
     let mut accounts: Vec<Account> = Vec::with_capacity(named.len());
     for (name, keys) in named {
         if !is_name(&name) {

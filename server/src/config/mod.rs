@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use tablestone::{Compression, Durability};
 
-pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, parse_accounts};
+pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, NamedKeys, parse_accounts};
 pub use file::{File, FileError};
 pub use units::{Size, Time, UnitError, parse_compression, parse_durability};
 
@@ -169,7 +169,7 @@ pub struct Partial {
     /// See [`Config::data`].
     pub data: Option<PathBuf>,
     /// Names with their keys.
-    pub accounts: Option<Vec<(String, Vec<String>)>>,
+    pub accounts: Option<NamedKeys>,
     /// The file of the certificate.
     pub tls_certificate: Option<PathBuf>,
     /// The file of its key.

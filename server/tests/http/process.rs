@@ -74,8 +74,18 @@ impl Process {
     }
 
     /// Asks it to stop, and waits; what it wrote meanwhile.
-    pub(crate) fn stop(mut self) -> String {
+    pub(crate) fn stop(self) -> String {
+        self.begin_to_stop();
+        self.has_stopped()
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn begin_to_stop(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Waits until it has, in order; what it wrote meanwhile.
+    pub(crate) fn has_stopped(mut self) -> String {
         let mut rest = String::new();
         self.log.read_to_string(&mut rest).unwrap();
         assert!(self.child.wait().unwrap().success(), "{rest}");

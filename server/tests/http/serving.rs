@@ -16,7 +16,7 @@ use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 
 use crate::process::{Process, client, tablestone};
-use crate::support::Client;
+use crate::support::{Client, within};
 
 /// Nobody need read what the server says: not of requests, of refused connections, or of its end.
 #[tokio::test]
@@ -34,6 +34,29 @@ async fn a_server_goes_on_when_nobody_reads_its_log() {
         assert_eq!(Client::connect(address).await.get("/").await.status, 503);
     }
     process.stop();
+}
+
+/// Who sends requests to the server finds out that it stops while it still answers those it has.
+#[tokio::test]
+async fn a_server_that_stops_says_so_until_requests_have_ended() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["--admin", "127.0.0.1:0"];
+    let mut process = Process::start(tablestone(directory.path(), &arguments));
+    let admin = process.address_after("/metrics on ");
+    let mut client = client(process.address_after("listens on http://")).await;
+    let body = r#"{"TableName":"people"}"#;
+    let asks = [("Expect", "100-continue"), ("Content-Length", &*body.len().to_string())];
+    assert_eq!(client.promise("POST", "/Tables", &asks).await.status, 100);
+    assert_eq!(Client::connect(admin).await.get("/ready").await.status, 200);
+    process.begin_to_stop();
+    let stopping =
+        async { while Client::connect(admin).await.get("/ready").await.status != 503 {} };
+    within("the server to stop", stopping).await;
+    let mut operator = Client::connect(admin).await;
+    assert_eq!(operator.get("/health").await.status, 200);
+    client.unsigned().send(body).await;
+    assert_eq!(client.unsigned().answer().await.unwrap().status, 201);
+    process.has_stopped();
 }
 
 /// A body that does not come.
