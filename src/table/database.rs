@@ -239,7 +239,9 @@ impl Database {
     }
 
     /// Flushes, then compacts until nothing that is deleted or overwritten takes space, but for
-    /// what snapshots need. Done in the background anyway, in time; this waits for it.
+    /// what snapshots need. Done in the background anyway, in time; this waits for it, all in one piece:
+    /// nothing else is compacted meanwhile, so of a large database writers are held back, up to
+    /// [`Error::Busy`], and the files are there twice until it ends.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Corruption`],
