@@ -140,6 +140,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(loom))]
     fn a_waker_is_dropped_without_the_lock() {
         struct Caller(Arc<Waiters>);
         impl Wake for Caller {
