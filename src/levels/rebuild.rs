@@ -20,7 +20,7 @@ use super::recover::Recovered;
 use super::separate::Storing;
 use super::state::{Change, Level};
 use super::tree::{Flushed, Tree};
-use crate::error::{Corruption, Damage, Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::{self, FileId, Reader};
 use crate::tombstone::RangeTombstones;
@@ -43,23 +43,12 @@ impl Opening<'_> {
     /// have taken the place of files or of the log; notes what was lost. A torn end alone is of an edit that
     /// was under way: all that is named is there.
     pub(super) fn lacks_edits(&self, recovered: &mut Recovered) -> Result<bool> {
-        let Recovered { inventory, newest, lost, is_torn } = recovered;
+        let Recovered { inventory, lost, torn, .. } = recovered;
         let there = self.files_there()?;
-        if !lost.is_empty() || inventory.files.keys().any(|id| !there.contains(id)) {
-            return Ok(true);
+        if lost.is_empty() && self.is_missing(inventory.log_start) {
+            lost.extend(torn.take());
         }
-        let is_lost = *is_torn && self.is_missing(inventory.log_start);
-        if is_lost {
-            let expected =
-                format!("the edit after which {} is needed no more", inventory.log_start);
-            let damage = Damage::new(0, expected, "a torn end");
-            if let Error::Corruption(corruption) =
-                damage.in_file(&self.dir.join(newest.file_name()), 0)
-            {
-                lost.push(*corruption);
-            }
-        }
-        Ok(is_lost)
+        Ok(!lost.is_empty() || inventory.files.keys().any(|id| !there.contains(id)))
     }
 
     /// Makes every whole file in the directory part of the tree, in no order. Those that are damaged are

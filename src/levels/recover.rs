@@ -23,15 +23,15 @@ pub(crate) struct Recovered {
     pub(crate) newest: ManifestId,
     /// Under salvage: what could not be read.
     pub(crate) lost: Vec<Corruption>,
-    /// Its end is no edit: of one that was under way, or of one that was lost.
-    pub(crate) is_torn: bool,
+    /// Where its end is no edit: of one that was under way, which is no damage, or of one that was lost.
+    pub(crate) torn: Option<Corruption>,
 }
 
 impl Recovered {
     /// For a directory that holds no database yet.
     pub(crate) fn nothing() -> Self {
         let (inventory, newest) = (Inventory::new(), ManifestId::NONE);
-        Self { inventory, newest, lost: Vec::new(), is_torn: false }
+        Self { inventory, newest, lost: Vec::new(), torn: None }
     }
 }
 
@@ -50,11 +50,11 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
         Err(error) => return salvage(disk, dir, &names, error, mode),
     };
     match read_manifest(disk, dir, id, mode) {
-        Ok(Parsed { inventory, damage, is_torn }) => Ok(Some(Recovered {
+        Ok(Parsed { inventory, damage, torn }) => Ok(Some(Recovered {
             inventory,
             newest: newest.max(id),
             lost: damage.into_iter().collect(),
-            is_torn,
+            torn,
         })),
         Err(error) => salvage(disk, dir, &names, error, mode),
     }
@@ -80,9 +80,9 @@ fn salvage(
     ids.sort_by(|a, b| b.cmp(a));
     let newest = newest_manifest(names);
     for id in ids {
-        if let Ok(Parsed { inventory, damage, is_torn }) = read_manifest(disk, dir, id, mode) {
+        if let Ok(Parsed { inventory, damage, torn }) = read_manifest(disk, dir, id, mode) {
             let lost = std::iter::once(corruption).chain(damage).collect();
-            return Ok(Some(Recovered { inventory, newest, lost, is_torn }));
+            return Ok(Some(Recovered { inventory, newest, lost, torn }));
         }
     }
     Ok(Some(Recovered { newest, lost: vec![corruption], ..Recovered::nothing() }))
@@ -158,7 +158,7 @@ pub(super) struct Parsed {
     pub(super) inventory: Inventory,
     /// Under salvage: where it ends too early.
     damage: Option<Corruption>,
-    is_torn: bool,
+    torn: Option<Corruption>,
 }
 
 /// Reads the bytes of a manifest.
@@ -182,13 +182,18 @@ pub(super) fn parse_manifest(
             Ok(false) => {
                 let checked = inventory.check();
                 checked.map_err(|damage| damage.in_file(&reading.path, HEADER_BYTES as u64))?;
-                let is_torn = reading.at < bytes.len();
-                return Ok(Parsed { inventory, damage: None, is_torn });
+                let torn = (reading.at < bytes.len()).then(|| Corruption {
+                    file: reading.path,
+                    offset: reading.at as u64,
+                    expected: "the edit after which the log begins later".into(),
+                    found: "a torn end".into(),
+                });
+                return Ok(Parsed { inventory, damage: None, torn });
             }
             Err(Error::Corruption(corruption)) if reading.ordinal > 0 => match before {
                 Some(inventory) => {
                     let damage = Some(*corruption);
-                    return Ok(Parsed { inventory, damage, is_torn: false });
+                    return Ok(Parsed { inventory, damage, torn: None });
                 }
                 None => return Err(Error::Corruption(corruption)),
             },
