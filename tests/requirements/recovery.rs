@@ -295,6 +295,34 @@ fn r_e22_salvage_needs_no_manifest_where_the_table_files_are_whole() {
     }
 }
 
+/// An edit that was lost at the end looks like one that was under way, but the log that it made superfluous is gone.
+#[test]
+fn r_e22_salvage_finds_a_flush_whose_edit_was_lost_at_the_end() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    // The log moves on to later segments.
+    for row in 0..40u8 {
+        t.insert("p", [row], [row; 20_000]).wait().unwrap();
+    }
+    db.flush().unwrap();
+    let expected = dump(&db);
+    drop(t);
+    db.close().unwrap();
+    let name =
+        env.list(DIR.as_ref()).into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+    let manifest = Path::new(DIR).join(name);
+    let end = env.read_file(&manifest).unwrap().len() as u64;
+    env.flip(&manifest, end - 1).unwrap();
+    assert!(matches!(open(&env), Err(Error::Corruption(_))));
+    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    let lost: Vec<_> = db.recovery_report().lost.iter().map(|lost| &*lost.file).collect();
+    assert_eq!(lost, [&*manifest]);
+    assert!(dump(&db) == expected);
+    drop(db);
+    assert!(dump(&open(&env).unwrap()) == expected);
+}
+
 /// R-E04, R-E22: also where nothing but table files is left, and the clock was set back.
 #[test]
 fn r_e22_salvage_of_table_files_alone_gives_out_no_version_twice() {
