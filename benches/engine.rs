@@ -228,7 +228,7 @@ fn delete_partitions(criterion: &mut Criterion) {
         bencher.iter_batched(
             || {
                 let home = Home::new(unsynced());
-                let rows = (0..DELETED * 70).map(|n| (partition(n / 70), row_key(n), [7; 40]));
+                let rows = (0..DELETED * 300).map(|n| (partition(n / 300), row_key(n), [7; 40]));
                 home.table.import(rows).expect("an import");
                 home.database.flush().expect("a flush");
                 home

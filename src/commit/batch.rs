@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::check_limit;
 use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
 use super::handle::Applied;
+use super::latch::Latches;
 use super::pipeline::Pipeline;
 use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, Result};
@@ -121,7 +122,7 @@ impl BatchWrite {
         if let Some(refused) = self.incarnation.refuse_if_dropped() {
             return refused;
         }
-        if let Err(failed) = self.check(&pipeline.tree().view()) {
+        if let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches()) {
             return failed;
         }
         let Self { prefix, operations, rows, .. } = self;
@@ -145,7 +146,7 @@ impl BatchWrite {
     }
 
     /// Checks every condition and runs merges.
-    fn check(&mut self, view: &View) -> Result<(), Applied<Version>> {
+    fn check(&mut self, view: &View, latches: &Latches) -> Result<(), Applied<Version>> {
         let mut key = Vec::new();
         for (index, operation) in self.operations.iter_mut().enumerate() {
             let merges = operation.is_merge();
@@ -160,8 +161,9 @@ impl BatchWrite {
             let newest = read_newest(view, &key, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
             let stored = newest.exists.then_some(&*newest.value);
+            let limit = self.limits.value_bytes;
             check_precondition(index, operation.precondition, &newest)
-                .and_then(|()| operation.resolve_merge(index, stored, self.limits.value_bytes))
+                .and_then(|()| operation.resolve_merge(index, stored, limit, latches))
                 .map_err(|error| Applied::failed(newest.version, error))?;
         }
         if self.rows.are_ready() {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::batch::Precondition;
 use super::check_limit;
+use super::latch::Latches;
 use super::payload::{Payload, Prepared, Row};
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
@@ -229,10 +230,12 @@ impl Operation {
         index: usize,
         stored: Option<&[u8]>,
         value_limit: usize,
+        latches: &Latches,
     ) -> Result<()> {
         match std::mem::replace(&mut self.action, Action::Delete) {
             Action::Merge(merge) => {
-                let value = merge(stored).map_err(|source| Error::refused(index, source))?;
+                let merged = latches.merging(|| merge(stored));
+                let value = merged.map_err(|source| Error::refused(index, source))?;
                 check_limit(Limit::Value, value.len(), value_limit)?;
                 self.action = Action::Merged(value);
             }
@@ -257,7 +260,7 @@ mod tests {
     fn prepared(draft: Draft) -> Prepared {
         let (prefix, mut operations, rows) = draft.finish(TableId::FIRST);
         for (index, operation) in operations.iter_mut().enumerate() {
-            operation.resolve_merge(index, Some(b"stored"), usize::MAX).unwrap();
+            operation.resolve_merge(index, Some(b"stored"), usize::MAX, &Latches::new()).unwrap();
         }
         rows.prepare(&prefix, &operations)
     }

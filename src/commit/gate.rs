@@ -76,7 +76,7 @@ impl Gate {
                 return Ok(Step::Go);
             }
             if falls == self.falls {
-                return Ok(Step::WaitUntil(not_before));
+                return self.turn(pipeline, now, not_before);
             }
         }
         self.falls = falls;
@@ -86,13 +86,23 @@ impl Gate {
                 // Nobody waits longer for having asked again.
                 let turn = (now + delay).min(self.not_before.unwrap_or(Duration::MAX));
                 self.not_before = Some(turn);
-                Ok(Step::WaitUntil(turn))
+                self.turn(pipeline, now, turn)
             }
             Admission::Blocked(reason) => {
                 self.not_before = None;
                 self.blocked(pipeline, now, reason)
             }
         }
+    }
+
+    /// Waits for its turn, if that comes within the timeout.
+    fn turn(&self, pipeline: &Pipeline, now: Duration, turn: Duration) -> Result<Step> {
+        let last = self.since.saturating_add(pipeline.options().busy_timeout);
+        if now >= last {
+            let waited = now.saturating_sub(self.since);
+            return Err(Error::Busy { waited, reason: pipeline.tree().held_back_by() });
+        }
+        Ok(Step::WaitUntil(turn.min(last)))
     }
 
     fn blocked(&self, pipeline: &Pipeline, now: Duration, reason: Arc<str>) -> Result<Step> {

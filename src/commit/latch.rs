@@ -2,7 +2,11 @@
 //! being in the memtable, so check and write are one atomic step (R-E05, R-E09).
 //!
 //! Latches are striped: partitions share one by hash. Invariant: who holds several took them in
-//! ascending order of stripe, so there is no deadlock.
+//! ascending order of stripe, so there is no deadlock. Of the code that runs under a latch only merges are
+//! the caller's: while one runs, its thread is known, and may not write.
+
+use std::cell::Cell;
+use std::ptr;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -13,6 +17,11 @@ const STRIPES: usize = 256;
 /// The latches of a database.
 pub(crate) struct Latches {
     stripes: Box<[Mutex<()>]>,
+}
+
+thread_local! {
+    /// The latches one of which this thread holds while it runs a merge.
+    static MERGING: Cell<*const Latches> = const { Cell::new(ptr::null()) };
 }
 
 /// Latches held until dropped.
@@ -44,5 +53,25 @@ impl Latches {
     /// All latches: no commit is between its check and the memtable.
     pub(crate) fn lock_all(&self) -> Held<'_> {
         self.stripes.iter().map(Mutex::lock).collect()
+    }
+
+    /// Runs a caller's code under a latch that the caller of this holds.
+    pub(crate) fn merging<T>(&self, merge: impl FnOnce() -> T) -> T {
+        let _restore = Restore(MERGING.replace(self));
+        merge()
+    }
+
+    /// Whether this thread runs a merge under one of these: to take another could be to wait for itself.
+    pub(crate) fn are_merging(&self) -> bool {
+        ptr::eq(MERGING.get(), self)
+    }
+}
+
+/// Puts back what was, also where a merge panics.
+struct Restore(*const Latches);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        MERGING.set(self.0);
     }
 }

@@ -155,6 +155,11 @@ impl Pipeline {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
+        if self.latches.are_merging() {
+            return Err(Error::InvalidArgument(
+                "a merge writes to the database it is part of".into(),
+            ));
+        }
         self.check_not_poisoned()
     }
 

@@ -15,9 +15,10 @@ use crate::read::{
 };
 use crate::version::Version;
 
-/// A range of at most this many entries is deleted one by one: a range tombstone costs every
-/// read of the database a little until compaction has applied it.
-const DELETED_ONE_BY_ONE: u64 = 64;
+/// About what deleting one entity takes of a memtable. A range is deleted one by one where that takes less
+/// than a range tombstone counts as: the tombstone costs every read of the database a little until compaction
+/// has applied it, for which each file in its range is rewritten.
+const DELETION_BYTES: usize = 128;
 
 /// Bounds on the RowKeys of a partition.
 pub(crate) type RowBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -37,13 +38,13 @@ pub(crate) fn delete_rows(
     let range = ScanRange::in_partition(partition_key, rows.clone());
     let mut payload = Payload::default();
     let version = match (few_rows(pipeline, incarnation.id, &range), range.span(incarnation.id)) {
-        (Err(error), _) => return Applied::failed(Version::ZERO, error),
-        (Ok(None), Some(Span { low, high, .. })) => {
+        // By its range also where damage is in the way: what is deleted need not be read.
+        (Ok(None) | Err(_), Some(Span { low, high, .. })) => {
             payload.delete_range(&low, &high);
             pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
         }
-        (Ok(row_keys), _) => {
-            let row_keys = row_keys.unwrap_or_default();
+        (row_keys, _) => {
+            let row_keys = row_keys.ok().flatten().unwrap_or_default();
             payload.rows(&prefix, row_keys.len());
             for row_key in &row_keys {
                 payload.delete(row_key);
@@ -60,8 +61,9 @@ fn few_rows(
     table: TableId,
     range: &ScanRange,
 ) -> Result<Option<Vec<Vec<u8>>>> {
-    let limits = ScanLimits { examined: Some(DELETED_ONE_BY_ONE), ..ScanLimits::default() };
     let view = pipeline.tree().view();
+    let few = view.active.range_tombstone_bytes() / DELETION_BYTES;
+    let limits = ScanLimits { examined: Some(few.max(1) as u64), ..ScanLimits::default() };
     let ranges = std::slice::from_ref(range);
     let request = ScanRequest { table, ranges, direction: Direction::Forward, start: None };
     let mut row_keys = Vec::new();
@@ -69,7 +71,7 @@ fn few_rows(
         row_keys.push(row.row_key.to_vec());
         Ok(())
     };
-    let hooks = ScanHooks { predicate: None, take: Take::Lend(&mut note) };
+    let hooks = ScanHooks { predicate: None, take: Take::Keys(&mut note) };
     let page = read::scan(&view, request, &limits, hooks, Version::MAX, pipeline.clock())?;
     Ok((page.stop == StopReason::End).then_some(row_keys))
 }

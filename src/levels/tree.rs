@@ -263,12 +263,7 @@ impl Tree {
 
     /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
     pub(crate) fn admit(&self, bytes: usize) -> Admission {
-        let debt = self.debt(&self.views.load());
-        let tolerance = Tolerance {
-            memtables_bytes: self.sizing.memtables_bytes,
-            level_base_bytes: self.sizing.level_base_bytes,
-        };
-        let (share, reason) = debt.share(&tolerance);
+        let (share, reason) = self.worst_debt();
         if share <= 0.0 {
             self.note_stall(false, "");
             return Admission::Go;
@@ -284,6 +279,19 @@ impl Tree {
             return Admission::Go;
         }
         Admission::Wait(wait)
+    }
+
+    /// What writes that are held back wait for.
+    pub(crate) fn held_back_by(&self) -> Arc<str> {
+        self.blocked_reason(self.worst_debt().1)
+    }
+
+    fn worst_debt(&self) -> (f64, &'static str) {
+        let tolerance = Tolerance {
+            memtables_bytes: self.sizing.memtables_bytes,
+            level_base_bytes: self.sizing.level_base_bytes,
+        };
+        self.debt(&self.views.load()).share(&tolerance)
     }
 
     /// A write waited that long, and then went on or gave up.

@@ -44,6 +44,8 @@ pub(crate) enum Take<'p> {
     Project(&'p mut Projection<'p>),
     /// It is lent to this, and not in the page.
     Lend(&'p mut Visitor<'p>),
+    /// Likewise, but without the values that are in the log, which are not read.
+    Keys(&'p mut Visitor<'p>),
 }
 
 /// What came of offering a row to the page.
@@ -120,6 +122,11 @@ impl<'p> PageBuilder<'p> {
         if self.is_full() { StopReason::Entities } else { stop }
     }
 
+    /// Whether it looks at no value.
+    pub(super) fn takes_keys_alone(&self) -> bool {
+        self.hooks.predicate.is_none() && matches!(self.hooks.take, Take::Keys(_))
+    }
+
     /// How many more entities there may be.
     pub(super) fn room(&self) -> usize {
         self.limits.entities.saturating_sub(self.taken)
@@ -170,7 +177,7 @@ impl<'p> PageBuilder<'p> {
         self.stored_bytes += size;
         let Self { bytes, rows, .. } = self;
         match &mut self.hooks.take {
-            Take::Lend(lend) => lend(row).map_err(|error| *error)?,
+            Take::Lend(lend) | Take::Keys(lend) => lend(row).map_err(|error| *error)?,
             take => {
                 if rows.is_empty() {
                     let room = self.limits.entities.min(RESERVED_ROWS);

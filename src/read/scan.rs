@@ -340,6 +340,9 @@ impl<'a> Examiner<'a, '_, '_> {
     /// Offers a row with the value that it refers to.
     #[cold]
     fn offer_reference(&mut self, entry: Entry<'_>) -> Result<Offered> {
+        if self.page.takes_keys_alone() {
+            return self.page.offer(Entry { value: &[], ..entry }, self.common_with_offered);
+        }
         let value = self.values.read(entry.value)?;
         let entry = Entry { kind: Kind::Put, value: &value, ..entry };
         self.page.offer(entry, self.common_with_offered)

@@ -170,13 +170,15 @@ impl Catalog {
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
     pub(super) fn drop_table(&self, pipeline: &Pipeline, name: &str) -> Applied<Version> {
-        // Every writer waits for the latches, so what has to come from disk is read before.
-        let prepared = lookup(pipeline, name.as_bytes())
-            .and_then(|entry| entry.id.map_or(Ok(true), |id| is_blank(pipeline, id)));
+        // Every writer waits for the latches, so what has to come from disk is read before. Rows that are damaged
+        // are rows: a table can be dropped whatever became of them.
+        let is_blank = |id| is_blank(pipeline, id).unwrap_or(false);
+        let was_blank =
+            lookup(pipeline, name.as_bytes()).is_ok_and(|entry| entry.id.is_some_and(is_blank));
         let _latches = pipeline.latches().lock_all();
-        let (entry, was_blank) = match (lookup(pipeline, name.as_bytes()), prepared) {
-            (Ok(entry), Ok(was_blank)) => (entry, was_blank),
-            (Err(error), _) | (_, Err(error)) => return Applied::failed(Version::ZERO, error),
+        let entry = match lookup(pipeline, name.as_bytes()) {
+            Ok(entry) => entry,
+            Err(error) => return Applied::failed(Version::ZERO, error),
         };
         let Some(id) = entry.id else {
             return Applied::failed(entry.version, Error::TableNotFound(name.into()));
@@ -186,7 +188,7 @@ impl Catalog {
         payload.delete(name.as_bytes());
         let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
         // Tables that come and go unused leave nothing behind.
-        if !was_blank || !is_blank(pipeline, id).unwrap_or(false) {
+        if !was_blank || !is_blank(id) {
             payload.delete_range(&low, &high);
         }
         let version = pipeline.submit_deletion(&Prepared::new(payload), &low, &high);

@@ -12,6 +12,7 @@ use super::page::Row;
 use super::query::Query;
 use super::snapshot::Snapshot;
 use crate::commit::Incarnation;
+use crate::entry::Kind;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::levels::View;
@@ -74,16 +75,12 @@ impl TableView {
         row_key: impl AsRef<[u8]>,
         read: impl FnOnce(Version, &[u8]) -> T,
     ) -> Result<Option<T>> {
-        let (partition_key, row_key) = (partition_key.as_ref(), row_key.as_ref());
-        key::with_encoded(self.incarnation.id, partition_key, row_key, |key| {
-            let lookup = Lookup::new(key);
-            self.inner.pipeline().tree().cache().hints().prefetch(lookup.key_hash);
-            let (view, at) = self.read_point()?;
-            read::get(&view, &lookup, at, |found| read(found.version, found.value))
+        self.look_up(partition_key.as_ref(), row_key.as_ref(), |view, lookup, at| {
+            read::get(view, lookup, at, |found| read(found.version, found.value))
         })
     }
 
-    /// Whether an entity exists.
+    /// Whether an entity exists. Its value is not read, if it is a large one.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -92,7 +89,25 @@ impl TableView {
         partition_key: impl AsRef<[u8]>,
         row_key: impl AsRef<[u8]>,
     ) -> Result<bool> {
-        Ok(self.read(partition_key, row_key, |_, _| ())?.is_some())
+        let found =
+            self.look_up(partition_key.as_ref(), row_key.as_ref(), |view, lookup, at| {
+                read::get_raw(view, lookup, at, |found| found.kind != Kind::Delete)
+            })?;
+        Ok(found.unwrap_or(false))
+    }
+
+    fn look_up<T>(
+        &self,
+        partition_key: &[u8],
+        row_key: &[u8],
+        look: impl FnOnce(&View, &Lookup<'_>, Version) -> Result<T>,
+    ) -> Result<T> {
+        key::with_encoded(self.incarnation.id, partition_key, row_key, |key| {
+            let lookup = Lookup::new(key);
+            self.inner.pipeline().tree().cache().hints().prefetch(lookup.key_hash);
+            let (view, at) = self.read_point()?;
+            look(&view, &lookup, at)
+        })
     }
 
     /// Many entities of one partition at one version, in the order of `row_keys`: cheaper than

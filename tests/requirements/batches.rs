@@ -169,6 +169,33 @@ fn r_e07_operations_see_the_state_before_the_batch() {
     assert_eq!(all_rows(&t), [(b"p".to_vec(), b"a".to_vec(), b"3".to_vec())]);
 }
 
+/// A merge runs under the latch of its partition, which a write might wait for: it hears so, and waits for
+/// nothing. It may read, and write to another database.
+#[test]
+fn r_e24_a_merge_that_writes_to_its_own_database_is_told_so() {
+    let (db, other) = (TestDb::new(), TestDb::new());
+    let (t, elsewhere) = (db.t(), other.t());
+    t.insert("p", "r", "old").wait().unwrap();
+    let same = t.clone();
+    let merge = move |_: Option<&[u8]>| {
+        for partition in ["p", "q"] {
+            let error = same.upsert(partition, "audit", "").wait().unwrap_err();
+            assert!(matches!(&error, Error::InvalidArgument(_)), "{error}");
+        }
+        assert!(same.import([("p", "r", "")]).is_err());
+        assert!(same.delete_partition("p").wait().is_err());
+        elsewhere.upsert("p", "audit", "").wait()?;
+        Ok(same.get("p", "r")?.unwrap().value)
+    };
+    t.merge("p", "r", Precondition::Exists, merge).wait().unwrap();
+    assert_eq!(all_rows(&t).len(), 1);
+    assert_eq!(all_rows(&other.t()).len(), 1);
+    // Also after one that panics.
+    let panics = || drop(t.merge("p", "r", Precondition::None, |_| panic!("a merge panics")));
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
+    t.upsert("p", "r", "new").wait().unwrap();
+}
+
 #[test]
 fn r_e08_a_batch_survives_reopening_whole() {
     let mut db = TestDb::new();

@@ -141,6 +141,24 @@ fn r_e24_waiting_writers_go_on_when_there_is_room() {
     assert_eq!(all_rows(&t).len(), written as usize + 8);
 }
 
+/// The timeout holds for writes that wait for their turn too.
+#[test]
+fn r_e24_a_write_does_not_wait_beyond_its_timeout_for_its_turn() {
+    let env = SimEnv::new(1);
+    let db = Database::open(DIR, sim_options(&env).busy_timeout(Duration::ZERO)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    // Nobody waits for these, so nobody runs the flush that they wait for.
+    let held_back = (0..10_000u32).find_map(|n| {
+        let commit = t.insert("p", n.to_be_bytes(), [3; 500]);
+        format!("{commit:?}").contains("gated").then_some(commit)
+    });
+    let error = held_back.expect("memory is bounded").wait().unwrap_err();
+    assert!(
+        matches!(&error, Error::Busy { reason, .. } if reason.contains("memtables")),
+        "{error}"
+    );
+}
+
 #[test]
 fn r_e24_reads_go_on_under_overload() {
     let (_stuck, _db, t, written) = stuck();

@@ -1,12 +1,14 @@
 //! R-E19: deleting partitions and ranges; reading past what is deleted; space that comes back.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::path::Path;
 
 use tablestone::env::SimEnv;
-use tablestone::{Precondition, Table};
+use tablestone::{Database, Error, Precondition, Table};
 
-use crate::support::sim::{DIR, open};
-use crate::support::{Depth, TestDb, all_rows};
+use crate::support::model::value;
+use crate::support::sim::{DIR, open, sim_options};
+use crate::support::{Depth, TestDb, all_rows, options};
 
 /// Three partitions of `rows` rows "000", "001", ...
 fn filled(db: &TestDb, rows: usize) -> Table {
@@ -25,11 +27,16 @@ fn rows_of(t: &Table, pk: &str) -> Vec<usize> {
 /// Few rows are deleted one by one, many by their range: both must do the same.
 const SIZES: [usize; 2] = [20, 300];
 
+/// With memtables so large that [`SIZES`] are few and many.
+fn roomy() -> TestDb {
+    TestDb::with(options().memory_budget(8 << 20))
+}
+
 #[test]
 fn r_e19_delete_partition_deletes_that_partition_only() {
     for (rows, before) in SIZES.into_iter().flat_map(|n| Depth::ALL.map(|depth| (n, depth))) {
         for after in Depth::ALL {
-            let mut db = TestDb::new();
+            let mut db = roomy();
             let t = filled(&db, rows);
             before.settle(&db);
             let version = t.delete_partition("b").wait().unwrap();
@@ -66,7 +73,7 @@ fn r_e19_delete_range_has_bounds_like_a_query() {
             ((Included("009"), Included("003")), (0..rows).collect()),
         ];
         for (bounds, left) in cases {
-            let db = TestDb::new();
+            let db = roomy();
             let t = filled(&db, rows);
             depth.settle(&db);
             t.delete_range::<&str>("b", bounds).wait().unwrap();
@@ -150,7 +157,7 @@ fn r_e19_space_comes_back_without_a_manual_step() {
         tables.map(|name| env.read_file([DIR, name].join("/").as_ref()).unwrap().len()).sum()
     };
     // Noise does not compress.
-    let noise = |n: u32| crate::support::model::value(n, 0, 200);
+    let noise = |n: u32| value(n, 0, 200);
     t.import((0..3000u32).map(|n| ("by range", n.to_be_bytes(), noise(n)))).unwrap();
     t.import((0..3000u32).map(|n| ("one by one", n.to_be_bytes(), noise(n)))).unwrap();
     db.flush().unwrap();
@@ -197,11 +204,52 @@ fn r_e19_many_deletions_of_small_partitions_give_their_space_back() {
     assert_eq!(all_rows(&t).len(), 1_000);
 }
 
+/// What is deleted need not be read: damage is in the way neither of deleting it nor of dropping its table.
+#[test]
+fn r_e19_r_e22_what_is_damaged_can_be_deleted() {
+    for (large, ending) in [(usize::MAX, ".sst"), (1_000, ".values")] {
+        let env = SimEnv::new(6);
+        let open = || Database::open(DIR, sim_options(&env).large_value_bytes(large)).unwrap();
+        let db = open();
+        let tables = ["emptied", "dropped"].map(|name| db.create_table(name).wait().unwrap());
+        // The catalog, which stays whole.
+        db.flush().unwrap();
+        let spared = env.list(DIR.as_ref());
+        for t in tables {
+            t.import((0..40u32).map(|n| ("p", n.to_be_bytes(), value(n, 0, 2_000)))).unwrap();
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        for name in env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(ending)) {
+            if spared.contains(&name) {
+                continue;
+            }
+            let path = Path::new(DIR).join(name);
+            let mut bytes = env.read_file(&path).unwrap();
+            // Something of each block, and of each value.
+            bytes.iter_mut().skip(200).step_by(1_000).for_each(|byte| *byte ^= 1);
+            env.write_file(&path, &bytes);
+        }
+        let db = open();
+        let t = db.table("emptied").unwrap();
+        let read = t.query().page();
+        assert!(matches!(read, Err(Error::Corruption(_))), "{ending} {read:?}");
+        assert!(ending == ".sst" || t.exists("p", 5u32.to_be_bytes()).unwrap());
+        t.delete_range("p", 3u32.to_be_bytes()..5u32.to_be_bytes()).wait().unwrap();
+        t.delete_partition("p").wait().unwrap();
+        db.drop_table("dropped").wait().unwrap();
+        db.flush().unwrap();
+        env.run_all();
+        db.verify().unwrap_or_else(|error| panic!("what was damaged is gone: {error}"));
+        assert_eq!(all_rows(&t).len(), 0, "{ending}");
+    }
+}
+
 /// A bound may be of any length, and is between the keys that it is between; it is not kept whole.
 #[test]
 fn r_e19_bounds_longer_than_keys_delete_what_is_between_them() {
     for rows in SIZES {
-        let mut db = TestDb::new();
+        let mut db = roomy();
         let t = filled(&db, rows);
         let before = db.disk_bytes();
         let last = rows - 5;
