@@ -34,6 +34,10 @@ impl Loaded {
         all.step_by((self.entities / count).max(1) as usize)
     }
 
+    pub(crate) fn has(&self, partition_key: &[u8], row_key: &[u8]) -> bool {
+        self.partitions.get(partition_key).is_some_and(|rows| rows.contains_key(row_key))
+    }
+
     /// Remembers an entity; says whether its key came before.
     fn remember(&mut self, entity: &Entity) -> bool {
         let rows = self.partitions.entry(entity.partition_key.clone()).or_default();
@@ -124,7 +128,10 @@ impl<'a> Writer<'a> {
         {
             oldest.wait()?;
         }
-        self.under_way.push_back(self.table.commit(batch));
+        let mut commit = self.table.commit(batch);
+        // Of lines with one key the last is to win, also where the engine holds writes back.
+        commit.order()?;
+        self.under_way.push_back(commit);
         self.batches += 1;
         Ok(())
     }

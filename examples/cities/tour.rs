@@ -25,9 +25,10 @@ pub(crate) fn point_reads(table: &Table, loaded: &Loaded) -> Outcome {
 
     let began = std::time::Instant::now();
     for (partition_key, row_key, _) in loaded.some(POINT_READS) {
-        let missing = [row_key, b"?"].concat();
-        ensure(!table.exists(partition_key, &missing)?, || {
-            format!("{:?} exists, which no line has", text(&missing))
+        let other = [row_key, b"?"].concat();
+        let is_there = loaded.has(partition_key, &other);
+        ensure(table.exists(partition_key, &other)? == is_there, || {
+            format!("{:?} is there, {is_there} by the lines", text(&other))
         })?;
     }
     say(format!("{} not found, {} each", grouped(reads), each(began.elapsed(), reads)));

@@ -76,27 +76,29 @@ impl Query {
         }
     }
 
-    /// Only this partition.
+    /// Only this partition, in place of partitions that were named before.
     #[inline]
     pub fn partition(mut self, partition_key: impl AsRef<[u8]>) -> Self {
         self.partitions = Partitions::One(partition_key.as_ref().to_vec());
         self
     }
 
-    /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14).
+    /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14). In place of
+    /// partitions that were named before.
     pub fn partitions<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
         self.partitions = owned_bounds(&range).into();
         self
     }
 
-    /// Only rows with a key in this range; each end inclusive or exclusive (R-E14).
+    /// Only rows with a key in this range; each end inclusive or exclusive (R-E14). In place of rows that were
+    /// named before.
     #[inline]
     pub fn rows<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
         self.rows = owned_bounds(&range);
         self
     }
 
-    /// Only rows whose key starts with `prefix`.
+    /// Only rows whose key starts with `prefix`, in place of rows that were named before.
     pub fn row_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         let prefix = prefix.as_ref().to_vec();
         self.rows = (Bound::Included(prefix.clone()), after_prefix(prefix));
@@ -146,10 +148,13 @@ impl Query {
         self
     }
 
-    /// Keeps only the entities that `filter` says yes to. It sees stored bytes, before anything
-    /// is copied.
+    /// Keeps only the entities that `filter` says yes to; of several filters, those to which all do. It
+    /// sees stored bytes, before anything is copied.
     pub fn filter(mut self, mut filter: impl FnMut(RowRef<'_>) -> bool + Send + 'static) -> Self {
-        self.filter = Some(Box::new(move |row| Ok(filter(row))));
+        self.filter = Some(match self.filter.take() {
+            Some(mut before) => Box::new(move |row| Ok(before(row)? && filter(row))),
+            None => Box::new(move |row| Ok(filter(row))),
+        });
         self
     }
 

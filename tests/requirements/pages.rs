@@ -66,6 +66,9 @@ fn r_e12_the_limit_counts_entities_that_match() {
     let lens: Vec<_> = tens().limit(10).pages().map(|page| page.unwrap().len()).collect();
     // What follows the last match is no reason for another page.
     assert_eq!(lens, [10; 3]);
+    // Of two filters, those that both want.
+    let page = tens().filter(|row| row.row_key.starts_with(b"02")).page().unwrap();
+    assert_eq!(page.len(), 10);
 }
 
 #[test]

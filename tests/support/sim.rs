@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Durability, Options, Result};
+use tablestone::{Database, Durability, Error, Options, Result};
 
 use super::model::{Handles, Model, Outcome, Write, dump, start, without_versions};
 use super::options;
@@ -61,7 +61,13 @@ impl Script {
     /// Runs steps until one fails because the power went, or to the end; says whether it got
     /// there. The database is gone afterwards, closed or not.
     pub fn run(&mut self, steps: &[Step]) -> bool {
-        self.run_steps(steps).is_ok()
+        match self.run_steps(steps) {
+            Ok(()) => true,
+            Err(Error::Io { .. } | Error::Poisoned(_) | Error::Closed) => false,
+            // Nothing can be flushed without power.
+            Err(Error::Busy { reason, .. }) if reason.contains("no power") => false,
+            Err(error) => panic!("no power cut is the cause of this: {error}"),
+        }
     }
 
     fn run_steps(&mut self, steps: &[Step]) -> Result<()> {

@@ -17,13 +17,14 @@ use crate::entity::error::RowError;
 /// | text, `char`, an enum's variant without fields | String |
 /// | bytes, a sequence of `u8` | Binary |
 /// | [`DateTime`](crate::DateTime), [`Guid`](crate::Guid) | DateTime, Guid |
-/// | `None`, `()` | absent |
+/// | `None`; `()`, to be read back with `#[serde(default)]` | absent |
 /// | a newtype | what is in it |
 ///
 /// `PartitionKey` and `RowKey` are the keys. `Timestamp`, and a field `ETag` of type
 /// [`ETag`](crate::ETag), are read from the version and never stored. Everything else is an error.
-/// On the way back an integer may go into any number that holds it exactly, a Double into `f32` if that
-/// does, and a DateTime or Guid into a text.
+/// On the way back an integer may go into any whole number that holds it, into `f32` up to 2^24 and `f64` up to
+/// 2^53, below which these hold every one; a Double into `f32` if that holds it exactly, and a DateTime or Guid
+/// into a text.
 ///
 /// ```
 /// # #[derive(serde::Serialize)]

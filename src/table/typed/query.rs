@@ -94,25 +94,27 @@ impl EntityQuery {
         self
     }
 
-    /// Only this partition.
+    /// Only this partition, in place of partitions that were named before.
     pub fn partition(mut self, partition_key: impl AsRef<str>) -> Self {
         self.query = self.query.partition(partition_key.as_ref());
         self
     }
 
-    /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14).
+    /// Only partitions with a key in this range; each end inclusive or exclusive (R-E14). In place of
+    /// partitions that were named before.
     pub fn partitions<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
         self.query = self.query.partitions(range);
         self
     }
 
-    /// Only entities with a RowKey in this range; each end inclusive or exclusive (R-E14).
+    /// Only entities with a RowKey in this range; each end inclusive or exclusive (R-E14). In place of rows
+    /// that were named before.
     pub fn rows<K: AsRef<[u8]>>(mut self, range: impl RangeBounds<K>) -> Self {
         self.query = self.query.rows(range);
         self
     }
 
-    /// Only entities whose RowKey starts with `prefix`.
+    /// Only entities whose RowKey starts with `prefix`, in place of rows that were named before.
     pub fn row_prefix(mut self, prefix: impl AsRef<str>) -> Self {
         self.query = self.query.row_prefix(prefix.as_ref());
         self
