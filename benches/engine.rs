@@ -77,13 +77,14 @@ fn commit_from(
     commits: u64,
     spread: Spread,
 ) -> Duration {
-    let start = Barrier::new(threads as usize + 1);
+    let start = Barrier::new(threads as usize);
     let begun = thread::scope(|scope| {
-        for thread in 0..threads {
+        let insert = |thread| {
             let start = &start;
             scope.spawn(move || {
                 let mine = commits / threads + u64::from(thread < commits % threads);
                 start.wait();
+                let begun = Instant::now();
                 for _ in 0..mine {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let partition_key = match spread {
@@ -93,10 +94,12 @@ fn commit_from(
                     let commit = table.insert(partition_key, row_key(number), VALUE);
                     commit.wait().expect("an insert of a new key");
                 }
-            });
-        }
-        start.wait();
-        Instant::now()
+                begun
+            })
+        };
+        let threads: Vec<_> = (0..threads).map(insert).collect();
+        let begun = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        begun.min().expect("a thread")
     });
     begun.elapsed()
 }
@@ -129,15 +132,17 @@ fn read(criterion: &mut Criterion) {
     let table = &home.table;
     let mut group = criterion.benchmark_group("read");
     let mut number = 0;
-    let mut next = || {
+    // A key that is there, or one between those.
+    let mut next = |beyond| {
         number += 1;
-        scattered(number) % ENTITIES
+        let n = scattered(number) % ENTITIES;
+        (partition_key(n), row_key(n + beyond))
     };
     group.bench_function("get-hit", |bencher| {
         bencher.iter_batched(
-            &mut next,
-            |n| {
-                let value = table.read(partition_key(n), row_key(n), |_, value| value.len());
+            || next(0),
+            |(partition, row)| {
+                let value = table.read(partition, row, |_, value| value.len());
                 assert_eq!(value.expect("a read"), Some(VALUE.len()));
             },
             BatchSize::SmallInput,
@@ -145,8 +150,8 @@ fn read(criterion: &mut Criterion) {
     });
     group.bench_function("get-miss", |bencher| {
         bencher.iter_batched(
-            &mut next,
-            |n| assert!(!table.exists(partition_key(n), row_key(n + ENTITIES)).expect("a read")),
+            || next(ENTITIES),
+            |(partition, row)| assert!(!table.exists(partition, row).expect("a read")),
             BatchSize::SmallInput,
         );
     });

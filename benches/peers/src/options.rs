@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::engine::{OURS, OURS_SMALL, PEERS, Peer};
+use crate::engine::{ONLY_IF_NAMED, OURS, PEERS, Peer};
 use crate::work::{WORKS, Work};
 
 /// tablestone beside the engines that its users would pick instead.
@@ -93,7 +93,7 @@ impl Options {
             }
         }
         let chosen = |peer: &&Peer| match &*self.engine {
-            [] => peer.name != OURS_SMALL,
+            [] => !ONLY_IF_NAMED.contains(&peer.name),
             named => named.iter().any(|name| name == peer.name),
         };
         Ok(PEERS.iter().filter(chosen).collect())
@@ -129,7 +129,8 @@ mod tests {
             Options::try_parse_from([&["peers"], arguments].concat()).expect("it parses")
         };
         let all = parse(&[]);
-        assert_eq!(all.peers().expect("engines").len(), PEERS.len() - 1, "all but one");
+        let default = PEERS.iter().filter(|peer| !ONLY_IF_NAMED.contains(&peer.name));
+        assert_eq!(all.peers().expect("engines").len(), default.count());
         assert_eq!(all.works().expect("works").len(), WORKS.len());
         let some = parse(&["--engine", "tablestone", "--work", "egt", "--quick"]);
         assert_eq!(some.peers().expect("engines").len(), 1);

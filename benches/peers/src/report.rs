@@ -95,7 +95,8 @@ fn table(text: &mut String, work: &str, lines: &[Line]) {
     let best = lines.iter().filter_map(|line| line.rate).fold(0.0, f64::max);
     for line_ in lines {
         let cells = match (line_.rate, &line_.failure) {
-            (Some(rate), _) => cells(line_, rate, best),
+            (Some(rate), None) => cells(line_, rate, best),
+            (Some(rate), Some(_)) => format!("{}, a round failed", cells(line_, rate, best)),
             (None, failure) => {
                 format!("failed: {}", failure.as_deref().unwrap_or("?").replace('|', "/"))
             }

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -39,6 +39,9 @@ pub struct Session {
     pub floors: [Floor; 2],
     pub runs: Vec<Run>,
 }
+
+/// What `statfs` says of a file system in memory.
+const TMPFS: i64 = 0x0102_1994;
 
 /// Where runs are made, and how far they are.
 pub struct Bench<'a> {
@@ -70,6 +73,11 @@ pub fn compare(options: &Options) -> Result<Session> {
 impl<'a> Bench<'a> {
     pub fn new(options: &'a Options) -> Result<Self> {
         let parent = options.dir.clone().unwrap_or_else(std::env::temp_dir);
+        ensure!(
+            rustix::fs::statfs(&parent)?.f_type != TMPFS,
+            "{} keeps its files in memory, where nothing is synced: name another with --dir",
+            parent.display()
+        );
         let home = tempfile::Builder::new().prefix("tablestone-peers-").tempdir_in(parent)?;
         let bar = ProgressBar::new(0);
         bar.set_style(ProgressStyle::with_template(

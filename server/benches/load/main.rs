@@ -26,6 +26,10 @@ use self::options::Arguments;
 use self::report::Report;
 use self::workload::{Work, Workload};
 
+/// As the server's, so that the floor has it too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What went wrong, for the person who reads it.
 type Failure = Box<dyn std::error::Error>;
 

@@ -186,7 +186,9 @@ fn rate(outcome: &Outcome) -> f64 {
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let [below, above] = [values.len().saturating_sub(1) / 2, values.len() / 2];
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    f64::midpoint(at(below), at(above))
 }
 
 /// With thousands apart.

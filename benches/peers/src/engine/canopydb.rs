@@ -1,16 +1,17 @@
 //! canopydb: one tree, write-ahead log, checksums on, page cache of half the budget.
 //!
 //! The other half is what it may keep of commits before a checkpoint. Writes are exclusive
-//! transactions, which its documentation prefers where no other work is done inside them; durable
-//! ones of several threads are concurrent transactions, tried again after a conflict, because only
-//! those share the syncs of its group commit. Durable is `commit_with(true)`; unsynced commits reach the
-//! system at once. A partition is deleted by `delete_range`.
+//! transactions, which its documentation prefers where no other work is done inside them. Unsynced
+//! commits reach the system at once. `commit_with(true)` syncs while it keeps all other commits out, so
+//! durable is a commit without it and then `sync`, which several threads share. A partition is deleted by
+//! `delete_range`.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use canopydb::{Database, DbOptions, EnvOptions, Error, Tree};
+use canopydb::{Database, DbOptions, EnvOptions, Tree};
 
+use super::shared_sync::SharedSync;
 use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
@@ -19,7 +20,7 @@ const TREE: &[u8] = b"peers";
 struct Canopy {
     database: Database,
     durability: Durability,
-    concurrent: bool,
+    shared: SharedSync,
 }
 
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
@@ -31,26 +32,22 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     options.throttle_memory_limit = setup.budget / 2;
     options.stall_memory_limit = setup.budget / 2;
     let database = Database::with_options(environment, options)?;
-    let Setup { durability, threads, .. } = setup;
-    let concurrent = durability == Durability::Synced && threads > 1;
-    let engine = Canopy { database, durability, concurrent };
+    let engine = Canopy { database, durability: setup.durability, shared: SharedSync::default() };
     engine.write(|_| Ok(()))?;
     Ok(Box::new(engine))
 }
 
 impl Canopy {
-    fn write<T>(&self, write: impl Fn(&mut Tree<'_>) -> Result<T>) -> Result<T> {
-        loop {
-            let transaction = self.database.begin_write_with(self.concurrent)?;
-            let mut tree = transaction.get_or_create_tree(TREE)?;
-            let written = write(&mut tree)?;
-            drop(tree);
-            match transaction.commit_with(self.durability == Durability::Synced) {
-                Ok(_) => return Ok(written),
-                Err(Error::WriteConflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+    fn write<T>(&self, write: impl FnOnce(&mut Tree<'_>) -> Result<T>) -> Result<T> {
+        let transaction = self.database.begin_write()?;
+        let mut tree = transaction.get_or_create_tree(TREE)?;
+        let written = write(&mut tree)?;
+        drop(tree);
+        transaction.commit_with(false)?;
+        if self.durability == Durability::Synced {
+            self.shared.wait(|| Ok(self.database.sync()?))?;
         }
+        Ok(written)
     }
 
     /// Writes if the condition holds of what is stored.

@@ -2,8 +2,8 @@
 //!
 //! The budget is halved into block cache and memtables; a fjall keyspace has up to a few sealed
 //! memtables beside the active one, so each gets an eighth of the budget. A durable write is an
-//! insert followed by `persist(SyncData)`: unlike a batch with a durability of its own, that lets
-//! writers that wait for the journal append before the next sync. Conditions are a get and a put
+//! insert followed by `persist(SyncData)`, which several threads share: each call by itself
+//! syncs, with the journal locked. Conditions are a get and a put
 //! under a lock by key: the optimistic transactions would retry what the lock makes wait.
 //! There is no range deletion, so a partition is deleted in batches. A load in key order is an
 //! ingestion, straight into its table files.
@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
+use super::shared_sync::SharedSync;
 use super::stripes::Stripes;
 use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
@@ -24,6 +25,7 @@ struct Fjall {
     keyspace: Keyspace,
     stripes: Stripes,
     durability: Durability,
+    shared: SharedSync,
 }
 
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
@@ -31,19 +33,19 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     let memtable = (setup.budget as u64 / 8).max(1 << 20);
     let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable);
     let keyspace = database.keyspace("peers", options)?;
-    let durability = setup.durability;
-    Ok(Box::new(Fjall { database, keyspace, stripes: Stripes::new(), durability }))
+    let (stripes, shared, durability) = (Stripes::new(), SharedSync::default(), setup.durability);
+    Ok(Box::new(Fjall { database, keyspace, stripes, durability, shared }))
 }
 
 impl Fjall {
     fn acknowledge(&self) -> Result<()> {
         if self.durability == Durability::Synced {
-            self.database.persist(PersistMode::SyncData)?;
+            self.shared.wait(|| Ok(self.database.persist(PersistMode::SyncData)?))?;
         }
         Ok(())
     }
 
-    fn put_at(&self, key: Vec<u8>, value: &[u8]) -> Result<()> {
+    fn put_at(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.keyspace.insert(key, value)?;
         self.acknowledge()
     }
@@ -51,14 +53,14 @@ impl Fjall {
 
 impl Engine for Fjall {
     fn put(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<()> {
-        self.put_at(key::encode(partition, row), value)
+        self.put_at(&key::encode(partition, row), value)
     }
 
     fn put_group(&self, rows: &[Row]) -> Result<()> {
         let mut batch = self.database.batch();
         for row in rows {
             let key = key::encode(&row.key.partition, &row.key.row);
-            batch.insert(&self.keyspace, key, &row.value[..]);
+            batch.insert(&self.keyspace, &*key, &row.value[..]);
         }
         batch.commit()?;
         self.acknowledge()
@@ -71,7 +73,7 @@ impl Engine for Fjall {
     fn load_sorted(&mut self, rows: &[Row]) -> Result<()> {
         let mut ingestion = self.keyspace.start_ingestion()?;
         for row in rows {
-            ingestion.write(key::encode(&row.key.partition, &row.key.row), &row.value[..])?;
+            ingestion.write(&*key::encode(&row.key.partition, &row.key.row), &row.value[..])?;
         }
         Ok(ingestion.finish()?)
     }
@@ -81,7 +83,7 @@ impl Engine for Fjall {
         let _locked = self.stripes.lock(&key);
         let absent = !self.keyspace.contains_key(&key)?;
         if absent {
-            self.put_at(key, value)?;
+            self.put_at(&key, value)?;
         }
         Ok(absent)
     }
@@ -91,7 +93,7 @@ impl Engine for Fjall {
         let _locked = self.stripes.lock(&key);
         let unchanged = self.keyspace.get(&key)?.is_some_and(|found| ETag::of(&found) == etag);
         if unchanged {
-            self.put_at(key, value)?;
+            self.put_at(&key, value)?;
         }
         Ok(unchanged)
     }
@@ -125,7 +127,7 @@ impl Engine for Fjall {
     }
 
     fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()> {
-        self.keyspace.remove(key::encode(partition, row))?;
+        self.keyspace.remove(&*key::encode(partition, row))?;
         self.acknowledge()
     }
 
@@ -150,7 +152,7 @@ impl Engine for Fjall {
             let busy =
                 self.database.active_compactions() > 0 || self.database.outstanding_flushes() > 0;
             idle = if busy { 0 } else { idle + 1 };
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }

@@ -6,6 +6,8 @@
 
 #[allow(dead_code, reason = "which of it is used depends on the engines that are built in")]
 mod key;
+#[cfg(any(feature = "canopydb", feature = "fjall"))]
+mod shared_sync;
 #[cfg(any(feature = "rocksdb", feature = "fjall"))]
 mod stripes;
 mod tablestone;
@@ -166,6 +168,8 @@ pub const PEERS: &[Peer] = &[
     Peer { name: OURS_SMALL, open: tablestone::open_small },
     #[cfg(feature = "rocksdb")]
     Peer { name: "rocksdb", open: rocksdb::open },
+    #[cfg(feature = "rocksdb")]
+    Peer { name: "rocksdb-plain", open: rocksdb::open_plain },
     #[cfg(feature = "fjall")]
     Peer { name: "fjall", open: fjall::open },
     #[cfg(feature = "redb")]
@@ -184,5 +188,7 @@ pub const PEERS: &[Peer] = &[
 
 /// The engine that all others are compared with.
 pub const OURS: &str = "tablestone";
-/// The same with all table files compressed; runs only if it is named.
+/// The same with all table files compressed.
 pub const OURS_SMALL: &str = "tablestone-zstd";
+/// What runs only if it is named.
+pub const ONLY_IF_NAMED: [&str; 2] = [OURS_SMALL, "rocksdb-plain"];

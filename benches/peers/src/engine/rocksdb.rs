@@ -1,8 +1,9 @@
 //! RocksDB: the settings that its wiki recommends for a start ("Setup Options and Basic Tuning").
 //!
-//! Those are leveled compaction with dynamic level sizes, blocks of 16 KiB, LZ4 and at the bottom
-//! zstd, Bloom filters of 10 bits, indexes and filters within the block cache, `bytes_per_sync` of
-//! 1 MiB. Half of the budget is block cache, half is four memtables. Conditions are a get and a put
+//! Those are leveled compaction with dynamic level sizes, six flushes and compactions at a time,
+//! blocks of 16 KiB, LZ4 and at the bottom zstd, Bloom filters of 10 bits, indexes and filters within the block
+//! cache, `bytes_per_sync` of 1 MiB. Logs are recycled ("WAL Performance"). `rocksdb-plain` compresses nothing.
+//! Half of the budget is block cache, half is four memtables. Conditions are a get and a put
 //! under a lock by key; a partition is deleted by `DeleteRange`. Checksums are verified on reads,
 //! as by default. A load in key order writes table files, as many at once as there are processors,
 //! and ingests them ("Creating and Ingesting SST files").
@@ -21,6 +22,8 @@ use super::{Durability, ETag, Engine, Setup, Show, key};
 use crate::workload::Row;
 
 const MEMTABLES: usize = 4;
+/// Flushes and compactions at a time.
+const BACKGROUND_JOBS: i32 = 6;
 
 /// Most rows of a file that is ingested: about 64 MiB, which is the size that RocksDB has its files of.
 const INGESTED_ROWS: usize = 300_000;
@@ -33,6 +36,18 @@ struct Rocks {
 }
 
 pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    open_with([DBCompressionType::Lz4, DBCompressionType::Zstd], dir, setup)
+}
+
+pub(super) fn open_plain(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
+    open_with([DBCompressionType::None; 2], dir, setup)
+}
+
+fn open_with(
+    [compression, bottommost]: [DBCompressionType; 2],
+    dir: &Path,
+    setup: Setup,
+) -> Result<Box<dyn Engine>> {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(setup.budget / 2));
     table.set_block_size(16 << 10);
@@ -42,13 +57,15 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
     let mut options = Options::default();
     options.create_if_missing(true);
     options.set_block_based_table_factory(&table);
-    options.increase_parallelism(std::thread::available_parallelism()?.get().try_into()?);
+    options.increase_parallelism(BACKGROUND_JOBS);
+    options.set_max_subcompactions(2);
+    options.set_recycle_log_file_num(MEMTABLES);
     options.set_write_buffer_size(setup.budget / 2 / MEMTABLES);
     options.set_max_write_buffer_number(MEMTABLES.try_into()?);
     options.set_level_compaction_dynamic_level_bytes(true);
     options.set_bytes_per_sync(1 << 20);
-    options.set_compression_type(DBCompressionType::Lz4);
-    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_compression_type(compression);
+    options.set_bottommost_compression_type(bottommost);
     let db = DB::open(&options, dir)?;
     let mut write = WriteOptions::default();
     write.set_sync(setup.durability == Durability::Synced);
@@ -145,7 +162,7 @@ impl Engine for Rocks {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         let mut options = ReadOptions::default();
-        options.set_iterate_upper_bound(key::partition_end(partition));
+        options.set_iterate_upper_bound(&*key::partition_end(partition));
         let mut found = self.db.raw_iterator_opt(options);
         found.seek(key::encode(partition, from));
         for _ in 0..limit {

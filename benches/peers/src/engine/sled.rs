@@ -40,7 +40,7 @@ impl Engine for Sled {
     fn put_group(&self, rows: &[Row]) -> Result<()> {
         let mut batch = Batch::default();
         for row in rows {
-            batch.insert(key::encode(&row.key.partition, &row.key.row), &row.value[..]);
+            batch.insert(&*key::encode(&row.key.partition, &row.key.row), &row.value[..]);
         }
         Ok(self.db.apply_batch(batch)?)
     }

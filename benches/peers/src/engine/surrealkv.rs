@@ -3,13 +3,17 @@
 //! Its commits are asynchronous: a thread waits for its own on a runtime of two workers. Durable is
 //! `Durability::Immediate`. Conditions are optimistic transactions; a conflict counts as a
 //! condition that was not met, and its caller reads again. A partition is deleted by
-//! `delete_range`. It has no call that flushes memtables or waits for compaction, so settled is
-//! only: the log is synced. What its background work still owes is not counted.
+//! `delete_range`. The log has zeros written ahead of its end. Settled is: memtables are flushed, which a
+//! compaction to level 0 does. It has no call that waits for compactions, so what its background work still
+//! owes is not counted.
 
 use std::path::Path;
 
 use anyhow::Result;
-use surrealkv::{Durability, Error, LSMIterator, Mode, Transaction, Tree, TreeBuilder};
+use surrealkv::{
+    CompactRangeOptions, Durability, Error, LSMIterator, Mode, Options, Transaction, Tree,
+    TreeBuilder,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ETag, Engine, Setup, Show, key};
@@ -28,7 +32,8 @@ pub(super) fn open(dir: &Path, setup: Setup) -> Result<Box<dyn Engine>> {
         super::Durability::Unsynced => Durability::Eventual,
     };
     let entered = runtime.enter();
-    let tree = TreeBuilder::new()
+    let options = Options::new().with_wal_preallocation(true);
+    let tree = TreeBuilder::with_options(options)
         .with_path(dir.to_owned())
         .with_max_memtable_size(setup.budget / 8)
         .with_block_cache_capacity(setup.budget as u64 / 2)
@@ -97,13 +102,13 @@ impl Surreal {
 impl Engine for Surreal {
     fn put(&self, partition: &[u8], row: &[u8], value: &[u8]) -> Result<()> {
         let key = key::encode(partition, row);
-        self.write_anyway(|transaction| transaction.set(&key, value))
+        self.write_anyway(|transaction| transaction.set(&*key, value))
     }
 
     fn put_group(&self, rows: &[Row]) -> Result<()> {
         self.write_anyway(|transaction| {
             rows.iter().try_for_each(|row| {
-                transaction.set(key::encode(&row.key.partition, &row.key.row), &row.value)
+                transaction.set(&*key::encode(&row.key.partition, &row.key.row), &row.value)
             })
         })
     }
@@ -123,7 +128,7 @@ impl Engine for Surreal {
 
     fn show(&self, partition: &[u8], row: &[u8], show: Show<'_>) -> Result<Option<ETag>> {
         let transaction = self.tree.begin_with_mode(Mode::ReadOnly)?;
-        Ok(transaction.get(key::encode(partition, row))?.map(|found| {
+        Ok(transaction.get(&*key::encode(partition, row))?.map(|found| {
             show(&found);
             ETag::of(&found)
         }))
@@ -138,7 +143,7 @@ impl Engine for Surreal {
     ) -> Result<()> {
         let transaction = self.tree.begin_with_mode(Mode::ReadOnly)?;
         let found =
-            transaction.range(key::encode(partition, from), key::partition_end(partition))?;
+            transaction.range(&*key::encode(partition, from), &*key::partition_end(partition))?;
         Self::show(found, limit, each)
     }
 
@@ -149,17 +154,24 @@ impl Engine for Surreal {
 
     fn delete(&self, partition: &[u8], row: &[u8]) -> Result<()> {
         let key = key::encode(partition, row);
-        self.write_anyway(|transaction| transaction.delete(&key))
+        self.write_anyway(|transaction| transaction.delete(&*key))
     }
 
     fn delete_partition(&self, partition: &[u8]) -> Result<()> {
         self.write_anyway(|transaction| {
-            transaction.delete_range(key::encode(partition, b""), key::partition_end(partition))
+            transaction.delete_range(&*key::encode(partition, b""), &*key::partition_end(partition))
         })
     }
 
     fn settle(&self) -> Result<()> {
-        Ok(self.tree.flush_wal(true)?)
+        self.tree.flush_wal(true)?;
+        let _runtime = self.runtime.enter();
+        let flush = CompactRangeOptions {
+            flush_memtable: true,
+            target_level: Some(0),
+            rewrite_bottommost: false,
+        };
+        Ok(self.tree.compact_range(None, None, &flush)?)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -181,7 +181,6 @@ impl Engine for Tablestone {
     }
 
     fn settle(&self) -> Result<()> {
-        self.database.sync()?;
         self.database.flush()?;
         let is_busy = || {
             let stats = self.database.stats();
@@ -190,7 +189,7 @@ impl Engine for Tablestone {
         };
         while is_busy() {
             while is_busy() {
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(1));
             }
             // Between two compactions there is a moment in which none runs.
             thread::sleep(Duration::from_millis(1));

@@ -107,6 +107,8 @@ works! {
         "get one of them, lent where the engine lends values, 1 thread";
     "open-killed", Empty, Synced, 1, recover::open_killed,
         "open what a killed process left in its log, and read the last that it acknowledged";
+    "open-cold", Empty, Synced, 1, recover::open_cold,
+        "the same, nothing of the files in the page cache";
 }
 
 /// A work by name.

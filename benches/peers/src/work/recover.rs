@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::stage::{Measured, Stage, Worker};
 use crate::child::Role;
-use crate::meter::Meter;
+use crate::meter::{self, Meter};
 use crate::workload::{Row, partition_key, row_key};
 
 /// One entity in this many of the dataset is written, in durable groups, before the process is
@@ -44,6 +44,15 @@ pub fn write_and_wait(stage: &Stage) -> Result<()> {
 }
 
 pub(super) fn open_killed(stage: &Stage) -> Result<Measured> {
+    open_after_kill(stage, || Ok(()))
+}
+
+/// As after a power cut: nothing of the files is in memory.
+pub(super) fn open_cold(stage: &Stage) -> Result<Measured> {
+    open_after_kill(stage, || meter::evict(&stage.plan.dir))
+}
+
+fn open_after_kill(stage: &Stage, prepare: impl FnOnce() -> Result<()>) -> Result<Measured> {
     let last = groups(stage).last().context("there is too little data to recover")?;
     let entities = stage.data.entities() / SHARE / GROUP * GROUP;
     let mut writer = Command::new(std::env::current_exe()?)
@@ -58,6 +67,7 @@ pub(super) fn open_killed(stage: &Stage) -> Result<Measured> {
     writer.wait()?;
     outcome?;
     ensure!(said.trim() == "acknowledged", "the process that was to be killed failed");
+    prepare()?;
 
     let mut worker = Worker::new(stage, 0);
     let meter = Meter::start()?;

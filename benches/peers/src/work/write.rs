@@ -87,6 +87,9 @@ fn fresh(stage: &Stage, worker: &mut Worker<'_>) {
     let number = worker.step * stage.threads() as u64 + worker.thread;
     worker.step += 1;
     stage.data.absent(stage.data.scattered(number), &mut worker.key);
+    // From the second lap over the gaps on, behind what the laps before put there.
+    let lap = number / stage.data.entities();
+    worker.key.row.extend(std::iter::repeat_n(b'+', lap as usize));
 }
 
 pub(super) fn insert(stage: &Stage) -> Result<Measured> {
