@@ -70,6 +70,15 @@ pub(crate) fn push_component(out: &mut Vec<u8>, component: &[u8]) {
     out.push(TERMINATOR);
 }
 
+/// How many bytes [`push_component`] appends.
+pub(crate) fn component_len(component: &[u8]) -> usize {
+    let escapes = match has_byte_up_to(ESCAPE, component) {
+        true => component.iter().filter(|&&byte| byte <= ESCAPE).count(),
+        false => 0,
+    };
+    component.len() + escapes + 1
+}
+
 fn push_escaped(out: &mut Vec<u8>, component: &[u8]) {
     if !has_byte_up_to(ESCAPE, component) {
         return out.extend_from_slice(component);

@@ -45,6 +45,10 @@ pub(crate) struct BatchLimits {
     pub(crate) merged_bytes: usize,
 }
 
+/// What room is made for once there are two rows, at most so many bytes of them.
+const MANY_ROWS: usize = 100;
+const MANY_ROWS_BYTES: usize = 32 << 10;
+
 /// Operations on one partition that are being put together.
 #[derive(Default)]
 pub(crate) struct Draft {
@@ -83,12 +87,20 @@ impl Draft {
         self.push(precondition, Action::Delete, row, row_key.len(), 0);
     }
 
-    /// The payload, with room for what comes before the first row.
+    /// The payload, with room for what comes before the first row. Where there is a second row there may be
+    /// many, as long as it is.
     fn payload_for(&mut self, row_key: &[u8], value_len: usize) -> &mut Payload {
-        if self.operations.is_empty() {
-            let prefix_len = key::longest_partition(self.partition_key.len());
-            let row_len = row_key.len() + value_len + 16;
-            self.payload = Payload::with_rows_first(prefix_len, row_len);
+        let row_len = row_key.len() + value_len + 16;
+        match self.operations.len() {
+            0 => {
+                let prefix_len = key::longest_partition(self.partition_key.len());
+                self.payload = Payload::with_rows_first(prefix_len, row_len);
+            }
+            1 => {
+                self.operations.reserve(MANY_ROWS);
+                self.payload.reserve(row_len.saturating_mul(MANY_ROWS).min(MANY_ROWS_BYTES));
+            }
+            _ => {}
         }
         &mut self.payload
     }

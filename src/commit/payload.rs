@@ -61,6 +61,10 @@ impl Payload {
         Self { bytes, start, ..Self::default() }
     }
 
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// Makes the `rows` rows that came first a section of their partition: its head goes where room was left.
     pub(crate) fn rows_before(&mut self, prefix: &[u8], rows: usize) {
         let end = self.bytes.len();
@@ -120,12 +124,11 @@ impl Payload {
         self.row_encoded(Kind::Delete, row_key);
     }
 
-    /// The RowKey is encoded after its length, which is known only afterwards: keys without
-    /// escapes take one byte more than they have.
     fn row(&mut self, kind: Kind, row_key: &[u8]) -> Range<usize> {
+        let len = key::component_len(row_key);
+        self.bytes.reserve(1 + MAX_VARINT + len);
         self.bytes.push(kind as u8);
-        let escapes = row_key.iter().filter(|&&byte| byte <= 1).count();
-        push_varint(&mut self.bytes, (row_key.len() + escapes + 1) as u64);
+        push_varint(&mut self.bytes, len as u64);
         let start = self.bytes.len();
         key::push_component(&mut self.bytes, row_key);
         start..self.bytes.len()
