@@ -156,6 +156,7 @@ fn queries(c: &mut Criterion) {
         };
         group.bench_function("plain scan", |b| b.iter(|| black_box(count(""))));
         group.bench_function("0.1 %", |b| b.iter(|| black_box(count("Score eq 7"))));
+        group.bench_function("1 %", |b| b.iter(|| black_box(count("Score lt 10"))));
         group.bench_function("50 %", |b| b.iter(|| black_box(count("Score lt 500"))));
         group.bench_function("select 1", |b| {
             b.iter(|| {

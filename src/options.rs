@@ -98,8 +98,9 @@ pub enum ReadMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// Trims a torn tail of the newest log, which no acknowledged commit can be in, and reports
-    /// it; any other damage is an error that leaves all files as they are. The default.
+    /// Trims a torn tail of the log, which no commit can be in that was acknowledged under
+    /// [`Durability::Sync`], and reports it; any other damage is an error that leaves all files as they
+    /// are. The default.
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
     /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Where the manifest

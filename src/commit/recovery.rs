@@ -30,7 +30,7 @@ const LOCK_FILE: &str = "LOCK";
 /// let report = database.recovery_report();
 /// println!("{} commits were read back from the log", report.replayed_commits);
 /// if let Some(tail) = &report.torn_tail {
-///     println!("{tail:?} was cut off: nothing in it was acknowledged");
+///     println!("{tail:?} was cut off: nothing in it was acknowledged under `Durability::Sync`");
 /// }
 /// assert!(report.lost.is_empty(), "only `Recovery::Salvage` opens what is damaged");
 /// # Ok(())
@@ -52,8 +52,8 @@ pub struct RecoveryReport {
     pub renamed_tables: Vec<String>,
 }
 
-/// A torn tail: bytes of writes that were under way, and not acknowledged, when the machine
-/// stopped. It goes from a place in one log segment to the end of the log.
+/// A torn tail: bytes of writes that were under way, and not synced, when the machine stopped: of no commit
+/// that was acknowledged under [`Durability::Sync`](crate::Durability::Sync). It goes from a place in one log segment to the end of the log.
 ///
 /// See [`RecoveryReport`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]

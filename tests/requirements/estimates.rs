@@ -28,6 +28,10 @@ fn r_e23_estimates_are_near_the_truth() {
         let all = t.estimate::<&str>(..).unwrap();
         near(all.entries, 3000, "entries of all");
         near(all.bytes, 3000 * 105, "bytes of all");
+        assert_eq!(t.stats().unwrap(), all);
+        let rows = t.estimate_rows("007", "10".."20").unwrap().entries;
+        assert!((1..=300).contains(&rows), "{rows} of 10 in a partition of 30");
+        assert_eq!(t.estimate_rows("007", "40"..).unwrap().entries, 0);
         let half = t.estimate("000".."050").unwrap();
         near(half.entries, 1500, "entries of half");
         let half = t.estimate("050"..).unwrap();

@@ -39,8 +39,9 @@ fn r_e18_first_rows_after_inserts_do_not_pay_for_the_tail() {
 
 /// Rewriting is what makes inserts dear: bytes written for a byte stored.
 #[test]
-fn r_e18_runs_at_the_front_and_at_the_end_are_rewritten_little() {
-    for pattern in ["front", "end"] {
+fn r_e18_what_is_inserted_is_rewritten_little() {
+    // What comes at random meets all that is in each level.
+    for (pattern, times) in [("front", 6), ("end", 6), ("random", 10)] {
         let db = TestDb::with(options().compression(tablestone::Compression::None));
         let t = db.t();
         for chunk in 0..50u32 {
@@ -51,6 +52,6 @@ fn r_e18_runs_at_the_front_and_at_the_end_are_rewritten_little() {
         let stats = db.stats();
         let stored = 10_000 * 110;
         let written = stats.flush_bytes + stats.compaction_written_bytes;
-        assert!(written < 6 * stored, "{pattern}: {written} bytes written for {stored}");
+        assert!(written < times * stored, "{pattern}: {written} bytes written for {stored}");
     }
 }
