@@ -19,7 +19,7 @@ use super::record::{HEADER_BYTES, Header, NOTHING_DURABLE, TERMINATOR};
 use super::salvage::Repairs;
 use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SealedSegment, SegmentId};
-use super::walk::{Ending, Visit, Walk, walk};
+use super::walk::{Ending, Proof, SYNCED_EXPECTED, Visit, Walk, walk};
 use crate::env::Disk;
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
@@ -91,8 +91,9 @@ pub(crate) fn replay(
     }
     let live = replay.check_consecutive(first, live)?;
     for (index, id) in live.iter().enumerate() {
-        replay.segment(*id, visit)?;
-        if replay.ends_before(live.get(index + 1..).unwrap_or_default())? {
+        let later = live.get(index + 1..).unwrap_or_default();
+        replay.segment(*id, later, visit)?;
+        if replay.ends_before(later)? {
             break;
         }
     }
@@ -176,11 +177,12 @@ impl Replay<'_> {
         }
     }
 
-    fn segment(&mut self, id: SegmentId, visit: &mut Visit<'_>) -> Result<()> {
+    fn segment(&mut self, id: SegmentId, later: &[SegmentId], visit: &mut Visit<'_>) -> Result<()> {
         if self.repairs.contains(id) {
             self.walks.push(Walk::unread(id, self.last));
             return Ok(());
         }
+        let proof = self.proof(later)?;
         let mut scan = match Scan::open(self.disk, self.dir, id, std::mem::take(&mut self.buffer)) {
             Ok(scan) => scan,
             Err(error) => {
@@ -190,7 +192,7 @@ impl Replay<'_> {
                 return Ok(());
             }
         };
-        let mut walk = walk(&mut scan, self.mode, self.last, visit)?;
+        let mut walk = walk(&mut scan, self.mode, self.last, proof, visit)?;
         self.buffer = scan.into_buffer();
         self.last = walk.last;
         if !walk.damages.is_empty() {
@@ -199,6 +201,15 @@ impl Replay<'_> {
         }
         self.walks.push(walk);
         Ok(())
+    }
+
+    /// What the `later` segments prove of the one before them. Salvage has to know before it reads that,
+    /// to go on behind what is bad; a strict replay asks only once it has come to the end.
+    fn proof(&mut self, later: &[SegmentId]) -> Result<Proof> {
+        if self.mode == Recovery::Salvage && self.bytes_unless_proof(later)?.is_none() {
+            return Ok(Proof::Later);
+        }
+        Ok(Proof::Own)
     }
 
     /// Whether the log ends with the segment that was walked last, because it has no seal. If one of
@@ -217,9 +228,7 @@ impl Replay<'_> {
             self.unproved = if bytes > 0 { later.to_vec() } else { Vec::new() };
             return Ok(true);
         }
-        let expected =
-            "a whole record or the seal, as a later segment says that this one was synced";
-        self.lose(id, Damage::new(end, expected, found))?;
+        self.lose(id, Damage::new(end, SYNCED_EXPECTED, found))?;
         self.repairs.add(id);
         Ok(false)
     }

@@ -48,12 +48,12 @@ impl Repairs {
         walked: &Walk,
         last: Version,
     ) -> Result<()> {
-        let Walk { id, ref refused, .. } = *walked;
+        let Walk { id, proof, ref refused, .. } = *walked;
         let (path, new) = (id.path(dir), id.named(dir, segment::NEW_EXTENSION));
         let mut copy = Copy::begin(disk, &new, segment::Header::new(id, last))?;
         match Scan::open(disk, dir, id, Vec::new()) {
             Ok(mut scan) => {
-                walk(&mut scan, Recovery::Salvage, last, &mut |record| {
+                walk(&mut scan, Recovery::Salvage, last, proof, &mut |record| {
                     if refused.contains(&record.version) {
                         return Ok(());
                     }

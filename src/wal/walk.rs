@@ -1,7 +1,7 @@
 //! [`walk`]: reads one segment from its header to where its records end, and says what is there.
 //!
 //! A segment ends at its seal, or at its first bytes that are no record: torn, unless a record behind
-//! them says that they were synced. Then they are damage.
+//! them, or one of a later segment, says that they were synced. Then they are damage.
 
 use std::path::Path;
 
@@ -11,6 +11,10 @@ use super::segment::{self, SegmentId};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::version::Version;
+
+/// What should be where a segment has neither, and a later one proves that it had.
+pub(super) const SYNCED_EXPECTED: &str =
+    "a whole record or the seal, as a later segment says that this one was synced";
 
 /// A record as it is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,8 @@ pub(super) struct Walk {
     pub(super) ending: Ending,
     /// Everything below was synced, as a record says, and so was every segment before.
     pub(super) proven: u64,
+    /// What was known before it was read.
+    pub(super) proof: Proof,
     /// What was skipped in salvage.
     pub(super) damages: Vec<Corruption>,
     /// Whole records among it, whose payloads are none.
@@ -54,13 +60,29 @@ pub(super) enum Ending {
     Torn(&'static str, u64),
 }
 
+/// Where it may be said that all of a segment was synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// In its own records, each of what is below a place; nothing is known of later segments.
+    Own,
+    /// In a later segment: whatever is bad in it is damage.
+    Later,
+}
+
+impl Proof {
+    /// Whether what stands at that place was synced.
+    fn covers(self, scan: &mut Scan, at: u64) -> Result<bool> {
+        Ok(self == Self::Later || scan.find(at, |header| header.durable_end > at)?.is_some())
+    }
+}
+
 impl Walk {
     /// A segment of which nothing could be read.
     pub(super) fn unread(id: SegmentId, last: Version) -> Self {
         let end = segment::HEADER_BYTES as u64;
         let (records, bytes, damages, refused) = (0, 0, Vec::new(), Vec::new());
-        let (ending, proven) = (Ending::Sealed, NOTHING_DURABLE);
-        Self { id, records, bytes, last, end, ending, proven, damages, refused }
+        let (ending, proven, proof) = (Ending::Sealed, NOTHING_DURABLE, Proof::Own);
+        Self { id, records, bytes, last, end, ending, proven, proof, damages, refused }
     }
 
     /// Whether anything was ever written behind the header.
@@ -74,20 +96,21 @@ pub(super) fn walk(
     scan: &mut Scan,
     mode: Recovery,
     last: Version,
+    proof: Proof,
     visit: &mut Visit<'_>,
 ) -> Result<Walk> {
     let (path, segment) = (scan.path.clone(), scan.header.id);
-    let mut walk = Walk::unread(scan.header.id, last.max(scan.header.after));
+    let mut walk = Walk { proof, ..Walk::unread(segment, last.max(scan.header.after)) };
     loop {
         let at = walk.end;
         let bad = match scan.read(at)? {
-            Item::End => match scan.find(at, |header| header.durable_end > at)? {
-                None => {
+            Item::End => {
+                if !proof.covers(scan, at)? {
                     walk.ending = Ending::Clean;
                     return Ok(walk);
                 }
-                Some(_) => "zeros",
-            },
+                "zeros"
+            }
             Item::Seal { version, .. } if version < walk.last => "a seal before its records",
             Item::Seal { version, durable_end } => {
                 walk.last = version;
@@ -114,14 +137,18 @@ pub(super) fn walk(
                 continue;
             }
             Item::Bad(found) => {
-                if scan.find(at, |header| header.durable_end > at)?.is_none() {
+                if !proof.covers(scan, at)? {
                     walk.ending = Ending::Torn(found, scan.extent(at)?);
                     return Ok(walk);
                 }
                 found
             }
         };
-        let damage = Damage::new(at, "a whole record, the next in order", bad);
+        let expected = match proof {
+            Proof::Own => "a whole record, the next in order",
+            Proof::Later => SYNCED_EXPECTED,
+        };
+        let damage = Damage::new(at, expected, bad);
         match (mode, damage.in_file(&path, 0)) {
             (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
             (_, error) => return Err(error),

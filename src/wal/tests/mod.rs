@@ -381,6 +381,26 @@ fn salvage_keeps_what_is_whole_and_the_next_replay_is_strict() {
     assert_eq!(replay_all(&env).0.len(), 4);
 }
 
+/// R-E22: also where only a later segment says that the damaged one was synced.
+#[test]
+fn salvage_reads_on_behind_damage_that_a_later_segment_proves() {
+    let env = machine(1);
+    let mut writer = create(&env);
+    let mut all = records(1, &[800; 6]);
+    append(&mut writer, &all).unwrap();
+    writer.sync().unwrap();
+    append(&mut writer, &records(7, &[10])).unwrap();
+    all.extend(records(7, &[10]));
+    drop(writer);
+    env.flip(&segment(1), 64 + record::record_bytes(800) as u64 + 50).unwrap();
+    assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).file, segment(1));
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    all.remove(1);
+    assert_eq!(found, all);
+    assert_eq!(replayed.lost.len(), 1);
+    assert_eq!(replay_all(&env).0, all);
+}
+
 /// R-E22: a record may be whole and yet make no sense.
 #[test]
 fn salvage_leaves_out_a_record_that_is_refused() {
