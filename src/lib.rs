@@ -114,7 +114,7 @@ pub mod fuzzing {
     pub use crate::entity::fuzz::*;
     pub use crate::levels::fuzz::*;
     pub use crate::sst::fuzz::*;
-    pub use crate::wal::fuzz_replay;
+    pub use crate::wal::fuzz::*;
 }
 
 /// What the benchmarks of this package reach beneath the public surface.

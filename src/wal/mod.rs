@@ -19,6 +19,8 @@
 //! The room calls env, and the ground floor; what a payload means belongs to its callers.
 
 pub(crate) mod bench;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod group;
 mod record;
 mod replay;
@@ -37,13 +39,6 @@ pub(crate) use segments::{Ahead, SegmentPlan, Segments};
 pub(crate) use walk::{ReplayedRecord, Visit};
 pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};
-
-/// Replays arbitrary bytes as the one segment of a log, strictly and to salvage what there is,
-/// and arbitrary bytes behind a whole header: an error at most, whatever they are.
-#[cfg(fuzzing)]
-pub fn fuzz_replay(data: &[u8]) {
-    replay::replay_bytes(data);
-}
 
 #[cfg(test)]
 mod tests;

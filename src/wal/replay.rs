@@ -362,25 +362,3 @@ fn seal(scan: &Scan, walk: &Walk) -> Result<()> {
     let end = walk.end + bytes.len() as u64;
     scan.file.set_len(end).map_err(|e| Error::io("set the length of", &scan.path, e))
 }
-
-/// Replays arbitrary bytes as a segment, and behind a whole header.
-#[cfg(any(test, fuzzing))]
-pub(super) fn replay_bytes(data: &[u8]) {
-    use crate::env::{Env, SimEnv};
-
-    let dir = Path::new("/db");
-    let path = SegmentId::FIRST.path(dir);
-    let header = segment::Header { id: SegmentId::FIRST, after: Version::ZERO, salt: 0 };
-    let behind_header = [header.encode().as_slice(), data].concat();
-    for bytes in [data, &behind_header] {
-        for mode in [Recovery::Strict, Recovery::Salvage] {
-            let env = SimEnv::new(0);
-            env.write_file(&path, bytes);
-            let outcome = replay(&env.disk(), dir, SegmentId::FIRST, mode, &mut |_| Ok(()));
-            if outcome.is_ok() {
-                let again = replay(&env.disk(), dir, SegmentId::FIRST, mode, &mut |_| Ok(()));
-                assert!(again.is_ok_and(|again| again.lost.is_empty() && again.torn.is_none()));
-            }
-        }
-    }
-}

@@ -579,13 +579,6 @@ fn a_copy_of_the_log_inside_a_value_is_no_record() {
 }
 
 proptest! {
-    #[test]
-    fn arbitrary_bytes_are_an_error_at_most(
-        data in prop::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..300),
-    ) {
-        replay::replay_bytes(&data);
-    }
-
     /// Any damage anywhere: a strict replay returns a prefix of the records or an error, and
     /// salvage only records that were written.
     #[test]
