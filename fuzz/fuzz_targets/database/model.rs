@@ -112,9 +112,14 @@ pub(crate) enum Write {
     Drop {
         table: TableNumber,
     },
+    Load {
+        table: TableNumber,
+        #[arbitrary(with = several)]
+        rows: Vec<(PartitionKey, RowKey, Value)>,
+    },
 }
 
-/// Most operations in a batch, and rows in an import.
+/// Most operations in a batch, and rows in an import or a load.
 const OPERATIONS: usize = 20;
 
 fn several<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> arbitrary::Result<Vec<T>> {
@@ -135,8 +140,17 @@ impl Write {
             | Self::DeletePartition { table, .. }
             | Self::DeleteRange { table, .. }
             | Self::Create { table }
-            | Self::Drop { table } => table.get(),
+            | Self::Drop { table }
+            | Self::Load { table, .. } => table.get(),
         }
+    }
+
+    /// Whether it is not sent to be asked for later.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !matches!(
+            self,
+            Self::Batch { .. } | Self::DeletePartition { .. } | Self::DeleteRange { .. }
+        )
     }
 
     /// Leaves each RowKey of a batch once.
@@ -168,8 +182,13 @@ pub(crate) enum Refusal {
 pub(crate) fn apply(model: &Model, write: &Write, stamp: Stamp) -> Result<Model, Refusal> {
     let mut after = model.clone();
     let table = &mut after[write.table()];
-    if let Write::Create { .. } = write {
-        return match table.replace(Rows::new()) {
+    let made = match write {
+        Write::Create { .. } => Some(Rows::new()),
+        Write::Load { rows, .. } => Some(loaded_rows(rows, stamp)),
+        _ => None,
+    };
+    if let Some(made) = made {
+        return match table.replace(made) {
             None => Ok(after),
             Some(_) => Err(Refusal::TableExists),
         };
@@ -210,7 +229,7 @@ pub(crate) fn apply(model: &Model, write: &Write, stamp: Stamp) -> Result<Model,
             rows.retain(|(pk, rk), _| *pk != partition_key || !range.contains(rk));
         }
         Write::Drop { .. } => *table = None,
-        Write::Create { .. } => {}
+        Write::Create { .. } | Write::Load { .. } => {}
     }
     Ok(after)
 }
@@ -268,4 +287,9 @@ pub(crate) fn import_rows(
     stamp: Stamp,
 ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>, Vec<u8>)> {
     rows.iter().map(move |(pk, rk, value)| (pk.bytes(), rk.bytes(), value.bytes(stamp)))
+}
+
+/// The rows that a load is given, in key order and each key once.
+pub(crate) fn loaded_rows(rows: &[(PartitionKey, RowKey, Value)], stamp: Stamp) -> Rows {
+    import_rows(rows, stamp).map(|(pk, rk, value)| ((pk, rk), (stamp, value))).collect()
 }

@@ -1,7 +1,8 @@
 //! The engine on a simulated machine, beside the model; every answer is compared.
 //!
 //! `states` holds the model after each write that is not known to be durable, the first being
-//! the state that is: a crash may leave any of them, and nothing else.
+//! the state that is: a crash may leave any of them, and nothing else. That a write is acknowledged
+//! says that it is durable only under the default durability.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,8 +14,8 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use tablestone::env::{CrashStyle, Env, Fault, Operation, SimEnv};
 use tablestone::{
-    Commit, Compression, Continuation, Database, Error, Options, Query, ReadMode, Snapshot, Table,
-    TableView, Version,
+    Commit, Continuation, Database, Durability, Error, Options, Query, Snapshot, Table, TableView,
+    Version,
 };
 
 use crate::model::{
@@ -31,6 +32,7 @@ struct Failed;
 pub(crate) struct World {
     env: SimEnv,
     options: Options,
+    durability: Durability,
     open: Option<Open>,
     states: VecDeque<Model>,
     versions: HashMap<Stamp, Version>,
@@ -46,7 +48,7 @@ struct Open {
     tables: [Option<Table>; TABLES],
     /// Handles on tables that were dropped.
     dropped: [Option<Table>; TABLES],
-    /// Writes whose outcome was not asked for yet: one for each of `states` but the first.
+    /// Writes whose outcome was not asked for yet: one for each of the last of `states`.
     sent: VecDeque<(Commit<Version>, Stamp)>,
     snapshots: VecDeque<Taken>,
 }
@@ -73,16 +75,12 @@ pub(crate) struct Scan {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, mapped: bool, compression: Compression) -> Self {
-        let env = SimEnv::new(seed);
-        let options = Options::default()
-            .memory_budget(64 << 10)
-            .read_mode(if mapped { ReadMode::Mmap } else { ReadMode::Pread })
-            .compression(compression)
-            .env(Arc::new(env.clone()));
+    pub(crate) fn new(env: SimEnv, options: Options, durability: Durability) -> Self {
+        let options = options.env(Arc::new(env.clone()));
         let mut world = Self {
             env,
             options,
+            durability,
             open: None,
             states: VecDeque::from([Model::default()]),
             versions: HashMap::new(),
@@ -110,16 +108,24 @@ impl World {
             }
             Step::Send(write) => self.write(write)?,
             Step::Settle => self.settle()?,
+            Step::Sync => {
+                self.settle()?;
+                let synced = self.handles().database.sync();
+                self.checked(synced)?;
+                self.all_is_durable();
+            }
             Step::Scan(scan) => self.scan(&scan)?,
             Step::TakeSnapshot => self.take_snapshot()?,
             Step::ReleaseSnapshot => drop(self.handles().snapshots.pop_front()),
             Step::Flush => {
                 let flushed = self.handles().database.flush();
                 self.checked(flushed)?;
+                self.flushed();
             }
             Step::Compact => {
                 let compacted = self.handles().database.compact();
                 self.checked(compacted)?;
+                self.flushed();
             }
             Step::RunJobs(count) => {
                 for _ in 0..count {
@@ -153,13 +159,31 @@ impl World {
         self.open.as_mut().expect("the database is open between steps")
     }
 
-    /// An error is a finding unless the machine was made to fail.
+    /// An error is a finding unless the machine was made to fail, and the error says so.
     fn checked<T>(&self, result: Result<T, Error>) -> Result<T, Failed> {
         match result {
             Ok(value) => Ok(value),
-            Err(_) if self.doom.is_some() => Err(Failed),
-            Err(error) => panic!("on a sound machine: {error:?}"),
+            Err(error) if self.doom.is_some() && is_of_the_machine(&error) => Err(Failed),
+            Err(error) => panic!("when the machine fails as {:?}: {error:?}", self.doom),
         }
+    }
+
+    /// The oldest write that is not known to be durable was acknowledged.
+    fn acknowledged(&mut self) {
+        if self.durability == Durability::Sync {
+            self.states.pop_front();
+        }
+    }
+
+    /// A flush has returned; what is under way it perhaps did not meet.
+    fn flushed(&mut self) {
+        if self.handles().sent.is_empty() {
+            self.all_is_durable();
+        }
+    }
+
+    fn all_is_durable(&mut self) {
+        self.states.drain(..self.states.len() - 1);
     }
 
     fn open(&mut self) {
@@ -202,6 +226,10 @@ impl World {
         let Some(state) = self.states.iter().rev().find(|state| fits(state)).cloned() else {
             panic!("recovered {found:?}\nwhich is none of {:?}", self.states);
         };
+        if self.durability != Durability::Sync {
+            // What was acknowledged may be lost, and its versions given out again.
+            self.newest = Version::ZERO;
+        }
         for (wanted, found) in state.iter().zip(&found) {
             let (Some(wanted), Some(found)) = (wanted, found) else { continue };
             for ((stamp, _), (_, version, _)) in wanted.values().zip(found) {
@@ -228,15 +256,12 @@ impl World {
         let Some(Open { database, .. }) = self.open.take() else { return Ok(()) };
         let closed = database.close();
         self.checked(closed)?;
+        self.all_is_durable();
         if self.doom.is_some() {
             // An opening that fails half way is tried again after the crash.
-            return match Database::open(Path::new(DIR), self.options.clone()) {
-                Ok(again) => {
-                    drop(again);
-                    Err(Failed)
-                }
-                Err(_) => Err(Failed),
-            };
+            let again = Database::open(Path::new(DIR), self.options.clone());
+            drop(self.checked(again)?);
+            return Err(Failed);
         }
         self.open();
         Ok(())
@@ -270,33 +295,12 @@ impl World {
     }
 
     fn do_write(&mut self, write: &Write, stamp: Stamp, after: Model) -> Result<(), Failed> {
-        let number = write.table();
-        if let Write::Create { .. } | Write::Drop { .. } | Write::Import { .. } = write {
+        if write.is_waited_for() {
             self.settle()?;
             self.states.push_back(after);
-            let open = self.handles();
-            let done = match write {
-                Write::Create { .. } => {
-                    let created = open.database.create_table(&TableNumber::name(number)).wait();
-                    created.map(|table| open.tables[number] = Some(table))
-                }
-                Write::Drop { .. } => {
-                    let dropped = open.database.drop_table(&TableNumber::name(number)).wait();
-                    dropped.map(|_| open.dropped[number] = open.tables[number].take())
-                }
-                Write::Import { rows, .. } => {
-                    let table = open.tables[number].as_ref().expect("the model has it");
-                    let imported = table.import(model::import_rows(rows, stamp));
-                    imported.map(|report| {
-                        if report.rows > 0 {
-                            self.versions.insert(stamp, report.version);
-                        }
-                    })
-                }
-                _ => Ok(()),
-            };
+            let done = self.do_and_wait(write, stamp);
             self.checked(done)?;
-            self.states.pop_front();
+            self.acknowledged();
             return Ok(());
         }
         let commit = self.send(write, stamp);
@@ -305,6 +309,40 @@ impl World {
         self.states.push_back(after);
         self.handles().sent.push_back((commit, stamp));
         if gated { self.settle() } else { Ok(()) }
+    }
+
+    fn do_and_wait(&mut self, write: &Write, stamp: Stamp) -> Result<(), Error> {
+        let (number, name) = (write.table(), TableNumber::name(write.table()));
+        let open = self.open.as_mut().expect("the database is open between steps");
+        match write {
+            Write::Create { .. } => {
+                open.tables[number] = Some(open.database.create_table(&name).wait()?);
+            }
+            Write::Drop { .. } => {
+                open.database.drop_table(&name).wait()?;
+                open.dropped[number] = open.tables[number].take();
+            }
+            Write::Import { rows, .. } => {
+                let table = open.tables[number].as_ref().expect("the model has it");
+                let report = table.import(model::import_rows(rows, stamp))?;
+                if report.rows > 0 {
+                    self.versions.insert(stamp, report.version);
+                }
+            }
+            Write::Load { rows, .. } => {
+                let mut loader = open.database.load_table(&name)?;
+                for ((partition_key, row_key), (_, value)) in model::loaded_rows(rows, stamp) {
+                    loader.put(partition_key, row_key, value)?;
+                }
+                let report = loader.finish()?;
+                self.versions.insert(stamp, report.version);
+                open.tables[number] = Some(open.database.table(&name)?);
+            }
+            Write::Batch { .. } | Write::DeletePartition { .. } | Write::DeleteRange { .. } => {
+                unreachable!("sent")
+            }
+        }
+        Ok(())
     }
 
     fn send(&mut self, write: &Write, stamp: Stamp) -> Commit<Version> {
@@ -328,9 +366,10 @@ impl World {
             Write::DeleteRange { partition_key, from, to, .. } => {
                 table.delete_range(partition_key.bytes(), from.bytes()..to.bytes())
             }
-            Write::Create { .. } | Write::Drop { .. } | Write::Import { .. } => {
-                unreachable!("waited for at once")
-            }
+            Write::Create { .. }
+            | Write::Drop { .. }
+            | Write::Import { .. }
+            | Write::Load { .. } => unreachable!("waited for at once"),
         }
     }
 
@@ -347,6 +386,7 @@ impl World {
         let outcome = match write {
             Write::Create { .. } => open.database.create_table(&name).wait().map(|_| ()),
             Write::Drop { .. } => open.database.drop_table(&name).wait().map(|_| ()),
+            Write::Load { .. } => open.database.load_table(&name).map(|_| ()),
             Write::Import { rows, .. } => match &open.dropped[number] {
                 Some(table) if !rows.is_empty() => {
                     table.import(model::import_rows(rows, stamp)).map(|_| ())
@@ -366,7 +406,7 @@ impl World {
             Err(error) => return self.checked(Err(error)),
         };
         assert_eq!(found, refusal, "{write:?}");
-        // What the write lost to is durable now, and so is all before.
+        // What the write lost to is acknowledged now, and so is all before.
         self.settle()
     }
 
@@ -378,7 +418,7 @@ impl World {
             assert!(version > self.newest, "{version} after {}", self.newest);
             self.newest = version;
             self.versions.insert(stamp, version);
-            self.states.pop_front();
+            self.acknowledged();
         }
         Ok(())
     }
@@ -453,6 +493,16 @@ impl World {
         assert!(points.is_sorted(), "{points:?}");
         Ok(())
     }
+}
+
+/// Whether an injected error or the power cut is the cause.
+fn is_of_the_machine(error: &Error) -> bool {
+    let cause = match error {
+        Error::Io(io) => io.source.to_string(),
+        Error::Poisoned(cause) | Error::Busy { reason: cause, .. } => cause.to_string(),
+        _ => return false,
+    };
+    cause.contains("injected fault") || cause.contains("no power")
 }
 
 fn fault(error: DiskError, after: u8) -> Fault {
