@@ -125,6 +125,9 @@ impl BatchWrite {
         if let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches()) {
             return failed;
         }
+        if self.operations.is_empty() {
+            return pipeline.nothing_done();
+        }
         let Self { prefix, operations, rows, .. } = self;
         let prepared = rows.prepare(&prefix, &operations);
         let version = pipeline.submit(&prepared);

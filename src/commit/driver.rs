@@ -12,7 +12,7 @@ use super::gather::Gather;
 use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
 use super::sequence::{Spare, Taken};
-use super::waiters::Waiters;
+use super::waiters::{Waiters, Woken};
 use crate::env::JobClass;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -74,7 +74,9 @@ impl Relay for Pipeline {
         let Some(mut log) = self.log.try_lock() else {
             return false;
         };
-        self.drive(&mut log);
+        let woken = self.drive(&mut log);
+        drop(log);
+        drop(woken);
         true
     }
 
@@ -100,7 +102,8 @@ impl Pipeline {
                 return;
             };
             this.drive_queued.store(false, Ordering::Release);
-            this.drive(&mut this.log.lock());
+            let woken = this.drive(&mut this.log.lock());
+            drop(woken);
             this.hand_over();
         });
         self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
@@ -113,16 +116,17 @@ impl Pipeline {
         }
     }
 
-    /// Writes one group, if anything is queued, and publishes it.
-    fn drive(&self, log: &mut Log) {
+    /// Writes one group, if anything is queued, and publishes it. Who waits for it is to be woken without
+    /// the log.
+    fn drive(&self, log: &mut Log) -> Woken {
         if self.has_ended() {
-            return;
+            return Woken::default();
         }
         if self.options.durability == Durability::Sync {
             log.gather.wait(|| self.sequencer.len(), || self.clock.monotonic());
         }
         let Some(taken) = self.sequencer.take(&mut log.spare) else {
-            return;
+            return Woken::default();
         };
         let unfinished = Unfinished(self);
         let written = self.write_group(log, &taken).and_then(|places| {
@@ -134,10 +138,11 @@ impl Pipeline {
         match written {
             Ok(()) => {
                 self.tree.publish(taken.last);
-                self.waiters.wake_through(taken.last);
+                let woken = self.waiters.wake_through(taken.last);
                 log.spare.keep(taken);
                 self.freeze_if_full();
                 self.tree.on_published();
+                woken
             }
             Err(error) => self.poison(&error),
         }
@@ -176,12 +181,8 @@ impl Pipeline {
         self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         match self.options.durability {
             Durability::Sync => self.sync_group(log, taken.records.len())?,
-            Durability::Interval(interval) => {
-                if !self.sync_queued.swap(true, Ordering::AcqRel) {
-                    let this = Weak::clone(&self.this);
-                    let sync = Box::new(move || Self::interval_sync(&this));
-                    self.jobs.spawn_after(JobClass::Log, interval, sync);
-                }
+            Durability::Interval(_) => {
+                self.sync_after_interval();
                 self.write_back(log)?;
             }
             Durability::Os => self.write_back(log)?,
@@ -225,7 +226,7 @@ impl Pipeline {
     fn settle(&self, begun: &Writeback) {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = begun.settle() {
-            self.poison(&error);
+            drop(self.poison(&error));
         }
     }
 
@@ -258,24 +259,41 @@ impl Pipeline {
         };
         this.sync_queued.store(false, Ordering::Release);
         let mut log = this.log.lock();
-        let begun = (!this.has_ended()).then(|| log.writer.begin_writeback());
+        let outcome = if this.has_ended() { Ok(()) } else { this.interval_ended(&mut log) };
         drop(log);
+        if let Err(error) = outcome {
+            drop(this.poison(&error));
+        }
         this.hand_over();
-        match begun {
-            Some(Ok(begun)) => this.settle_in_background(begun),
-            Some(Err(error)) => this.poison(&error),
-            None => {}
+    }
+
+    /// Has synced what is in the log, unless a sync is under way: then there is another interval.
+    fn interval_ended(&self, log: &mut Log) -> Result<()> {
+        match log.writer.next_writeback()? {
+            Some(begun) => self.settle_in_background(begun),
+            None => self.sync_after_interval(),
+        }
+        Ok(())
+    }
+
+    fn sync_after_interval(&self) {
+        let Durability::Interval(interval) = self.options.durability else { return };
+        if !self.sync_queued.swap(true, Ordering::AcqRel) {
+            let this = Weak::clone(&self.this);
+            let sync = Box::new(move || Self::interval_sync(&this));
+            self.jobs.spawn_after(JobClass::Log, interval, sync);
         }
     }
 
-    pub(super) fn poison(&self, error: &Error) {
+    /// Who waits is to be woken, to hear of it.
+    pub(super) fn poison(&self, error: &Error) -> Woken {
         let cause = match error {
             Error::Poisoned(cause) => Arc::clone(cause),
             other => other.chain(),
         };
         tracing::error!(%cause, "the log failed: the database is read-only until it is reopened");
         let _ = self.poisoned.set(cause);
-        self.waiters.wake_through(Version::MAX);
+        self.waiters.wake_through(Version::MAX)
     }
 
     /// Makes every commit so far durable, whatever the durability.
@@ -285,16 +303,17 @@ impl Pipeline {
         self.wait(last)?;
         let synced = self.sync_log(&mut self.log.lock());
         self.hand_over();
-        synced.inspect_err(|error| self.poison(error))
+        synced.inspect_err(|error| drop(self.poison(error)))
     }
 
     /// Publishes what is queued, and what another thread is about to publish. Gives the last version
     /// that is visible then; what became ready to be flushed is queued.
     pub(super) fn publish_all(&self) -> Version {
         let mut log = self.log.lock();
-        self.drive(&mut log);
+        let woken = self.drive(&mut log);
         let visible = self.visible();
         drop(log);
+        drop(woken);
         self.hand_over();
         visible
     }
@@ -307,20 +326,24 @@ impl Pipeline {
         }
     }
 
-    /// Writes what is queued, seals the log, and refuses writes from here on.
+    /// Writes what is queued, seals the log, and refuses writes from here on. Who calls it again, or
+    /// meanwhile, hears what came of it.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
+        self.closed.store(true, Ordering::Release);
         let mut log = self.log.lock();
-        self.drive(&mut log);
+        if self.sealed.load(Ordering::Acquire) {
+            return self.check_not_poisoned();
+        }
+        let woken = self.drive(&mut log);
+        let mut poisoned = Woken::default();
         let sealed = self
             .check_not_poisoned()
-            .and_then(|()| log.writer.close().inspect_err(|error| self.poison(error)));
+            .and_then(|()| log.writer.close().inspect_err(|error| poisoned = self.poison(error)));
         self.sealed.store(true, Ordering::Release);
         drop(log);
+        drop((woken, poisoned));
         // Those whose commit came too late, and those who wait to be let in: no job will.
-        self.waiters.wake_through(Version::MAX);
+        drop(self.waiters.wake_through(Version::MAX));
         self.tree.waiters().wake_all();
         sealed
     }
@@ -355,7 +378,8 @@ struct Unfinished<'a>(&'a Pipeline);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.0.poison(&Error::Poisoned("a thread panicked while it wrote the log".into()));
+        let error = Error::Poisoned("a thread panicked while it wrote the log".into());
+        drop(self.0.poison(&error));
     }
 }
 

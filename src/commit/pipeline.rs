@@ -246,6 +246,12 @@ impl Pipeline {
         }
     }
 
+    /// What a write comes to that changes nothing: nothing is written, and its version is the newest there is.
+    pub(super) fn nothing_done(&self) -> Applied<Version> {
+        let last = self.sequencer.last();
+        Applied::done(last, last)
+    }
+
     /// Blocks until everything up to `version` is published.
     pub(crate) fn wait(&self, version: Version) -> Result<()> {
         Relay::wait(self, version)

@@ -45,6 +45,9 @@ pub(crate) fn delete_rows(
         }
         (row_keys, _) => {
             let row_keys = row_keys.ok().flatten().unwrap_or_default();
+            if row_keys.is_empty() {
+                return pipeline.nothing_done();
+            }
             payload.rows(&prefix, row_keys.len());
             for row_key in &row_keys {
                 payload.delete(row_key);

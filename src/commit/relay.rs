@@ -123,6 +123,7 @@ mod loom_tests {
     use loom::thread;
 
     use super::super::sequence::{Sequencer, Spare};
+    use super::super::waiters::Woken;
     use super::*;
 
     /// A log that keeps nothing.
@@ -142,12 +143,12 @@ mod loom_tests {
             version
         }
 
-        fn drive(&self, spare: &mut Spare<Version>) {
-            if let Some(taken) = self.sequencer.take(spare) {
-                self.visible.store(taken.last.ticks(), Ordering::Release);
-                self.waiters.wake_through(taken.last);
-                spare.keep(taken);
-            }
+        fn drive(&self, spare: &mut Spare<Version>) -> Woken {
+            let Some(taken) = self.sequencer.take(spare) else { return Woken::default() };
+            self.visible.store(taken.last.ticks(), Ordering::Release);
+            let woken = self.waiters.wake_through(taken.last);
+            spare.keep(taken);
+            woken
         }
     }
 
@@ -162,7 +163,9 @@ mod loom_tests {
 
         fn drive_if_free(&self) -> bool {
             let Ok(mut log) = self.free.try_lock() else { return false };
-            self.drive(&mut log);
+            let woken = self.drive(&mut log);
+            drop(log);
+            drop(woken);
             true
         }
 

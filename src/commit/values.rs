@@ -45,7 +45,7 @@ impl Pipeline {
     fn durable_segments(&self, last: Version) -> Vec<SealedSegment> {
         let ended = self.end_segment(last);
         let durable = ended.and_then(|()| self.segments.durable_through(last));
-        durable.inspect_err(|error| self.poison(error)).unwrap_or_default()
+        durable.inspect_err(|error| drop(self.poison(error))).unwrap_or_default()
     }
 
     /// Ends the log's segment if it has nothing later than `last` and its space is worth having.
@@ -55,7 +55,7 @@ impl Pipeline {
         drop(log);
         self.hand_over();
         if gives_space_back && let Err(error) = self.end_segment(last) {
-            self.poison(&error);
+            drop(self.poison(&error));
         }
     }
 

@@ -4,6 +4,7 @@
 //! was released, is woken after it. So register first, then look, then sleep.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
@@ -50,6 +51,22 @@ impl Drop for Looking<'_> {
     }
 }
 
+/// Those who are woken when this is dropped, each even if another's waker panics. To be dropped without the
+/// log: a waker, and what it is the last to hold, is the caller's code, which may come back here.
+#[must_use = "they are woken when it is dropped"]
+#[derive(Debug, Default)]
+pub(crate) struct Woken(BTreeMap<WaiterKey, Waiter>);
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        for waiter in std::mem::take(&mut self.0).into_values() {
+            if catch_unwind(AssertUnwindSafe(|| waiter.waker.wake())).is_err() {
+                tracing::error!("the waker of a task that waits for its commit panicked");
+            }
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     next_number: u64,
@@ -84,14 +101,11 @@ impl Waiters {
         waiter.is_some()
     }
 
-    /// Wakes everybody who waits for a version up to this one.
-    pub(crate) fn wake_through(&self, visible: Version) {
-        let woken = {
-            let mut state = self.state.lock();
-            let rest = state.waiting.split_off(&WaiterKey { version: visible.next(), number: 0 });
-            std::mem::replace(&mut state.waiting, rest)
-        };
-        woken.into_values().for_each(|waiter| waiter.waker.wake());
+    /// Wakes everybody who waits for a version up to this one, when what this gives is dropped.
+    pub(crate) fn wake_through(&self, visible: Version) -> Woken {
+        let mut state = self.state.lock();
+        let rest = state.waiting.split_off(&WaiterKey { version: visible.next(), number: 0 });
+        Woken(std::mem::replace(&mut state.waiting, rest))
     }
 
     /// Wakes the first waiting thread, to drive the log; says whether there is one.
@@ -166,7 +180,7 @@ mod tests {
             let version = Version::from_ticks(i as u64);
             waiters.register(version, Waker::from(Arc::clone(count)), Role::Task);
         }
-        waiters.wake_through(Version::from_ticks(1));
+        drop(waiters.wake_through(Version::from_ticks(1)));
         let woken: Vec<_> = counts.iter().map(|c| c.0.load(Ordering::SeqCst)).collect();
         assert_eq!(woken, [1, 1, 0, 0]);
         assert!(!waiters.wake_a_driver(), "tasks cannot drive");

@@ -92,6 +92,8 @@ impl LoadFiles {
         if let Some((_, _, last)) = self.done.last() {
             last.sync_names()?;
         }
+        // While the files are still removed if that fails.
+        self.reservation.tree.ensure_manifest()?;
         let files: Vec<_> = std::mem::take(&mut self.done)
             .into_iter()
             .flat_map(|(level, _, file)| file.into_files().into_iter().map(move |f| (level, f)))

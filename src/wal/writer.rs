@@ -238,6 +238,18 @@ impl Writer {
         is_much.then(|| self.begin_writeback()).transpose()
     }
 
+    /// As [`begin_writeback`](Self::begin_writeback), unless the one before is not settled yet: those that
+    /// come while a device is slow would wait for each other.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
+    pub(crate) fn next_writeback(&mut self) -> Result<Option<Arc<Writeback>>> {
+        self.check_usable()?;
+        let noted = self.note_settled();
+        self.remember_failure(noted)?;
+        self.writeback.is_none().then(|| self.begin_writeback()).transpose()
+    }
+
     /// Begins a sync of all records appended so far, to be [settled](Writeback::settle) while
     /// others are appended.
     ///
@@ -411,7 +423,7 @@ impl Writer {
         if end_written > self.active.prewritten {
             self.active.prewritten = end_written;
             if !self.is_mostly_large() {
-                self.go_ahead()?;
+                self.go_ahead();
             }
         }
         Ok(())
@@ -422,22 +434,23 @@ impl Writer {
         2 * self.large_bytes > self.end + self.group.len() as u64
     }
 
-    /// Writes zeros ahead of what is written, or has room made there.
-    fn go_ahead(&mut self) -> Result<()> {
+    /// Writes zeros ahead of what is written, or has room made there. Records do without: where there is
+    /// no room for them, or a fault, writing or syncing them says so.
+    fn go_ahead(&mut self) {
         let ahead = self.segments.plan().ahead;
         let from = self.active.prewritten;
         let to = from + self.next_ahead(from) as u64;
         if ahead == Ahead::Nothing || from == to {
-            return Ok(());
+            return;
         }
         let OpenSegment { file, path, .. } = &self.active;
-        if ahead == Ahead::Zeros {
-            write_zeros(&**file, from, to).map_err(|e| Error::io("write to", path, e))?;
-        } else {
+        if ahead == Ahead::Room {
             file.reserve(self.end, to);
+        } else if let Err(error) = write_zeros(&**file, from, to) {
+            tracing::debug!(%error, path = %path.display(), "no zeros could be written ahead");
+            return;
         }
         self.active.prewritten = to;
-        Ok(())
     }
 
     /// How many bytes to make ready behind that offset; not beyond the segment's end.

@@ -1,14 +1,16 @@
 //! Commits from tasks: a commit is a future that needs no runtime; many under way share syncs;
 //! dropping one does not undo it (R-E10).
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Durability, Error, Precondition};
+use tablestone::{Batch, Database, Durability, Error, Precondition};
 
 use crate::support::sim::open;
 use crate::support::task::{block_on, join_all};
+use crate::support::wait::receive;
 use crate::support::{TestDb, options};
 
 #[test]
@@ -29,6 +31,33 @@ fn r_e10_every_kind_of_write_can_be_awaited() {
         db.drop_table("t").await.unwrap();
         assert!(matches!(db.drop_table("t").await, Err(Error::TableNotFound(_))));
     });
+}
+
+/// What wakes a task is the caller's code: it may come back, and may panic, which keeps nobody else waiting.
+#[test]
+fn r_e10_a_waker_may_use_the_database() {
+    struct Caller(Database, mpsc::Sender<()>);
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            self.0.sync().unwrap();
+            self.1.send(()).unwrap();
+            panic!("a waker panics");
+        }
+    }
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    let (sender, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Caller((*db).clone(), sender)));
+    let mut commits: Vec<_> = (0..3u8).map(|n| t.insert("p", [n], "")).collect();
+    for commit in &mut commits {
+        let polled = Pin::new(commit).poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() {
+            receive(&woken, "the task to be woken");
+        }
+    }
+    for commit in commits {
+        commit.wait().unwrap();
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Opening and closing: one owner, other people's directories, later formats, handles.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::pin::Pin;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tablestone::env::{Clock, Disk, Env, Jobs, SimEnv};
+use tablestone::env::{Clock, Disk, Env, Fault, Jobs, Operation, SimEnv};
 use tablestone::{
     Database, Error, Page, Precondition, Query, Row, Snapshot, Table, TableView, Version,
 };
@@ -54,6 +54,24 @@ fn each_kind_of_handle_keeps_the_database_open() {
     assert_eq!(query.page().unwrap().len(), 1);
     let db = opened().unwrap();
     assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
+}
+
+/// Who closes a second time hears what came of the first.
+#[test]
+fn r_e10_closing_again_is_no_better_than_closing() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.insert("p", "r", "v").wait().unwrap();
+    env.fail(Fault {
+        on: Operation::Sync,
+        path_contains: ".log".into(),
+        kind: ErrorKind::Other,
+        after: 0,
+        times: 1,
+    });
+    assert!(matches!(db.clone().close(), Err(Error::Io(_))));
+    assert!(matches!(db.clone().close(), Err(Error::Poisoned(_))));
 }
 
 #[test]

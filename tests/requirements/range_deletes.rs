@@ -4,7 +4,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::Path;
 
 use tablestone::env::SimEnv;
-use tablestone::{Database, Error, Precondition, Table};
+use tablestone::{Batch, Database, Durability, Error, Precondition, Table};
 
 use crate::support::model::value;
 use crate::support::sim::{DIR, open, sim_options};
@@ -243,6 +243,24 @@ fn r_e19_r_e22_what_is_damaged_can_be_deleted() {
         db.verify().unwrap_or_else(|error| panic!("what was damaged is gone: {error}"));
         assert_eq!(all_rows(&t).len(), 0, "{ending}");
     }
+}
+
+/// What deletes nothing is not written, however often it is asked for; nor is a batch without operations.
+#[test]
+fn r_e19_deleting_nothing_writes_nothing() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = filled(&db, 5);
+    let before = db.stats();
+    for _ in 0..100 {
+        let last = t.get("a", "000").unwrap().unwrap().version;
+        assert!(t.delete_partition("z").wait().unwrap() >= last);
+        t.delete_range("a", "100".."200").wait().unwrap();
+        t.delete_range("a", "3".."1").wait().unwrap();
+        t.commit(Batch::new("a")).wait().unwrap();
+    }
+    let after = db.stats();
+    assert_eq!((after.log_bytes, after.syncs), (before.log_bytes, before.syncs));
+    assert_eq!(all_rows(&t).len(), 15);
 }
 
 /// A bound may be of any length, and is between the keys that it is between; it is not kept whole.

@@ -452,6 +452,35 @@ fn a_failed_write_or_sync_is_an_error_and_ends_the_writer() {
     }
 }
 
+/// R-E10: a record for which there was room is not refused for want of more.
+#[test]
+fn zeros_ahead_that_do_not_fit_fail_no_record() {
+    let env = machine(1);
+    let (id, last) = (SegmentId::FIRST, Version::ZERO);
+    let mut writer =
+        Writer::create(env.disk(), dir(), id, last, plan(8 << 20), Vec::new()).unwrap();
+    let size = || env.read_file(&segment(1)).unwrap().len();
+    let zeros = size();
+    let all = records(1, &[1_000; 300]);
+    // The record that goes beyond the zeros is the first write, the next zeros are the second.
+    let within = all.iter().scan(0, |end, record| {
+        *end += crate::wal::record::record_bytes(record.1.len());
+        Some(*end)
+    });
+    let within = within.take_while(|end| segment::HEADER_BYTES + end < zeros).count();
+    append(&mut writer, &all[..within]).unwrap();
+    assert_eq!(size(), zeros);
+    let no_room = Fault::new(Operation::Write, ".log", ErrorKind::StorageFull);
+    env.fail(Fault { after: 1, times: 1, ..no_room });
+    append(&mut writer, &all[within..=within]).unwrap();
+    assert!(size() < zeros + 500_000, "{} bytes, and {zeros} before", size());
+    append(&mut writer, &all[within + 1..]).unwrap();
+    assert!(size() > zeros + 500_000, "{} bytes, and {zeros} before", size());
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0, all);
+}
+
 /// A process that is killed leaves in the cache what a failed sync never brought to the disk.
 #[test]
 fn what_a_replay_returned_is_durable_even_after_a_failed_sync() {

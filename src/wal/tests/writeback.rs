@@ -54,6 +54,21 @@ fn a_writeback_that_failed_fails_the_log() {
     }
 }
 
+/// Those of a device that is slower than they come would wait for each other.
+#[test]
+fn none_is_begun_beside_one_that_is_due() {
+    let env = machine(1);
+    let mut writer = create(&env);
+    append(&mut writer, &records(1, &[10])).unwrap();
+    let first = writer.next_writeback().unwrap().expect("nothing is under way");
+    for version in 2..10 {
+        append(&mut writer, &records(version, &[10])).unwrap();
+        assert!(writer.next_writeback().unwrap().is_none());
+    }
+    first.settle().unwrap();
+    assert!(writer.next_writeback().unwrap().is_some());
+}
+
 #[test]
 fn one_that_includes_another_settles_it_first() {
     let env = machine(1);
