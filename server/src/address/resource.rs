@@ -2,6 +2,7 @@
 
 use super::text::{Plus, decode, push_key};
 use crate::error::{ErrorCode, ServiceError};
+use crate::wire::shown;
 
 /// What of an account a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +74,8 @@ impl Resource {
             (true, Keys::Pair { .. }) | (false, Keys::Name(_)) => Err(ErrorCode::InvalidInput
                 .because(format_args!(
                     "The number of keys specified in the URI does not match number of key \
-                     properties for the resource '{account}.{name}'."
+                     properties for the resource '{account}.{}'.",
+                    shown(name)
                 ))),
         }
     }
@@ -319,6 +321,15 @@ mod tests {
         for path in ["$batch()", "$metadata()", "$other", "('t')", "t%"] {
             let code = parse(path).unwrap_err().code();
             assert_eq!(code, ErrorCode::InvalidUri, "{path}");
+        }
+    }
+
+    /// R-S12: an address in a batch may be as long as the batch.
+    #[test]
+    fn r_s12_errors_are_bounded() {
+        let long = "n".repeat(1 << 20);
+        for path in [format!("{long}('t')"), format!("t({long})"), format!("{long}%")] {
+            assert!(parse(&path).unwrap_err().message().len() < 300, "{path:.10}");
         }
     }
 

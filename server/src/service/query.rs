@@ -14,7 +14,7 @@ use crate::auth::{KeyRange, Operation};
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, names};
-use crate::wire::{Context, atom, continuation, json};
+use crate::wire::{Context, atom, continuation, json, shown};
 
 /// Most items of a page, and how many it has unless less are asked for.
 const PAGE_ITEMS: usize = 1_000;
@@ -135,7 +135,8 @@ impl TableService {
             // Rows of the catalog have more, which is nobody's business.
             if let Some(other) = filter.properties().find(|name| *name != catalog::NAME) {
                 return Err(ErrorCode::InvalidInput.because(format_args!(
-                    "Tables have no property but TableName, found {other}."
+                    "Tables have no property but TableName, found {}.",
+                    shown(other)
                 )));
             }
             query = query.filter(catalog::of_rows(filter));

@@ -9,6 +9,7 @@ use base64::alphabet::Alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use crate::error::{ErrorCode, ServiceError};
+use crate::wire::shown;
 
 impl From<TokenError> for ServiceError {
     fn from(error: TokenError) -> Self {
@@ -32,7 +33,7 @@ pub enum TokenError {
     /// What it encodes is no key.
     #[error("the continuation token {found:?} encodes no UTF-8")]
     NotUtf8 {
-        /// The token.
+        /// The beginning of the token.
         found: String,
     },
 }
@@ -57,7 +58,7 @@ pub fn encode(key: &str) -> String {
 /// # Errors
 /// [`TokenError`] unless [`encode`] could have made it.
 pub fn decode(token: &str) -> Result<String, TokenError> {
-    let form = || TokenError::Form { found: token.chars().take(60).collect() };
+    let form = || TokenError::Form { found: shown(token) };
     let rest = token.strip_prefix(PREFIX).ok_or_else(form)?;
     let (length, text) = rest.split_once('!').ok_or_else(form)?;
     if length.parse() != Ok(text.len()) || !text.len().is_multiple_of(4) {
@@ -65,7 +66,7 @@ pub fn decode(token: &str) -> Result<String, TokenError> {
     }
     let unpadded = text.strip_suffix("--").or_else(|| text.strip_suffix('-')).unwrap_or(text);
     let bytes = engine().decode(unpadded).map_err(|_| form())?;
-    String::from_utf8(bytes).map_err(|_| TokenError::NotUtf8 { found: token.to_owned() })
+    String::from_utf8(bytes).map_err(|_| TokenError::NotUtf8 { found: shown(token) })
 }
 
 /// Base64 whose last two characters need no percent-encoding, and whose padding is added by hand.
@@ -120,6 +121,12 @@ mod tests {
             assert!(matches!(decode(token), Err(TokenError::Form { .. })), "{token}");
         }
         assert!(matches!(decode("1!4!_w--"), Err(TokenError::NotUtf8 { .. })));
+        for long in [format!("1!4000!{}", "_".repeat(4_000)), "x".repeat(4_000)] {
+            assert!(
+                decode(&long).unwrap_err().to_string().len() < 200,
+                "R-S12: errors are bounded"
+            );
+        }
     }
 
     proptest! {

@@ -6,8 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tablestone::{ParseError, Value, ValueRef, ValueType};
 
-/// How much of a wrong text an error shows, in characters.
-const SHOWN: usize = 60;
+use super::shown;
 
 /// Why a text is not a value of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,8 +27,7 @@ pub enum ValueError {
 
 impl ValueError {
     pub(super) fn form(expected: ValueType, found: &str) -> Self {
-        let found = found.chars().take(SHOWN).collect();
-        Self::Form { expected: expected.edm_name(), found }
+        Self::Form { expected: expected.edm_name(), found: shown(found) }
     }
 
     /// Whether the text is of the right form, but the value outside of the type's range.

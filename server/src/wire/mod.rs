@@ -13,6 +13,7 @@ pub mod edm;
 mod instant;
 pub mod json;
 mod select;
+mod shown;
 mod source;
 pub mod xml;
 
@@ -20,3 +21,5 @@ pub use body::{BodyValue, EntityBody};
 pub use context::Context;
 pub use select::Select;
 pub use source::{EntitySource, Written};
+
+pub(crate) use shown::shown;

@@ -1,11 +1,13 @@
 //! Reads the Atom entry of a write: types are attributes, nulls too.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use tablestone::{Value, ValueType};
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::edm::{self, ValueError};
+use crate::wire::shown::{MAX_NAME_BYTES, shown};
 use crate::wire::xml::{Element, Namespace, XmlError};
 use crate::wire::{BodyValue, EntityBody};
 
@@ -24,6 +26,12 @@ pub enum AtomError {
     Duplicate {
         /// The property.
         name: String,
+    },
+    /// A property's name is longer than any that an entity can have.
+    #[error("a property's name of more than {limit} bytes")]
+    NameTooLong {
+        /// How long it may be to be looked at.
+        limit: usize,
     },
     /// An attribute names no type of the data model.
     #[error("property {name:?}: expected a type such as Edm.String, found {found:?}")]
@@ -53,6 +61,7 @@ impl From<AtomError> for ServiceError {
     fn from(error: AtomError) -> Self {
         match &error {
             AtomError::Duplicate { .. } => ErrorCode::DuplicatePropertiesSpecified.error(),
+            AtomError::NameTooLong { .. } => ErrorCode::PropertyNameTooLong.error(),
             AtomError::Value { source, .. } if source.is_out_of_range() => {
                 ErrorCode::OutOfRangeInput.because(error)
             }
@@ -111,9 +120,13 @@ fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
         .filter(|properties| properties.namespace == Namespace::Metadata)
         .ok_or(AtomError::NoProperties)?;
     let mut found: Vec<(String, Option<Value>)> = Vec::with_capacity(properties.children.len());
+    let mut seen = HashSet::with_capacity(properties.children.len());
     for property in properties.children.iter().filter(|it| it.namespace == Namespace::Data) {
+        if property.name.len() > MAX_NAME_BYTES {
+            return Err(AtomError::NameTooLong { limit: MAX_NAME_BYTES });
+        }
         let name = property.name.clone();
-        if found.iter().any(|(earlier, _)| *earlier == name) {
+        if !seen.insert(&*property.name) {
             return Err(AtomError::Duplicate { name });
         }
         // The client's Timestamp is ignored, whatever it is.
@@ -127,10 +140,8 @@ fn value(property: &Element) -> Result<Option<Value>, AtomError> {
     let name = || property.name.clone();
     let value_type = match property.attribute(Namespace::Metadata, "type") {
         None | Some("") => ValueType::String,
-        Some(stated) => ValueType::from_edm_name(stated).ok_or_else(|| {
-            let found = stated.chars().take(60).collect();
-            AtomError::UnknownType { name: name(), found }
-        })?,
+        Some(stated) => ValueType::from_edm_name(stated)
+            .ok_or_else(|| AtomError::UnknownType { name: name(), found: shown(stated) })?,
     };
     if property.attribute(Namespace::Metadata, "null") == Some("true") {
         return Ok(None);

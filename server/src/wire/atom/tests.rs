@@ -79,6 +79,21 @@ fn refusals() {
     }
 }
 
+/// R-S12: as in JSON, an error does not repeat a name that no entity can have.
+#[test]
+fn r_s12_errors_are_bounded() {
+    for property in [
+        "<data:NAME>1</data:NAME>",
+        "<data:NAME/><data:NAME/>",
+        "<data:NAME m:null='true'/>",
+        "<data:NAME m:type='Edm.Nothing'/>",
+        "<data:NAME m:type='Edm.Int32'>x</data:NAME>",
+    ] {
+        let long = property.replace("NAME", &"\u{7f}".repeat(1 << 20));
+        assert_eq!(code(&long), ErrorCode::PropertyNameTooLong, "{property}");
+    }
+}
+
 fn printed(entity: &Entity, select: &Select) -> String {
     let version = Version::from_ticks(132_766_592_431_536_324);
     let mut out = Vec::new();

@@ -10,14 +10,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::error::{BatchError, BatchErrorKind};
+use crate::wire;
 
 /// Headers of a part or of a request in it. SDKs send about ten.
 const MAX_HEADERS: usize = 64;
 /// Room that is made for them.
 const USUAL_HEADERS: usize = 8;
-
-/// How much of an offending line an error shows, in characters.
-const SHOWN: usize = 60;
 
 /// The headers of a part, or of the request in it, in order. Those that are the same in one after the
 /// other, as SDKs have them, are read and kept once.
@@ -95,7 +93,7 @@ fn find<'h>(headers: &'h [(&str, Cow<'_, str>)], name: &str) -> Option<&'h str> 
 
 /// The beginning of a line, for an error.
 fn shown(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().take(SHOWN).collect()
+    wire::shown(&String::from_utf8_lossy(line))
 }
 
 /// A line that separates parts.
@@ -214,7 +212,8 @@ impl<'a> Parser<'a, '_> {
 
     /// As many bytes as the header says, after which only blanks may stand before a delimiter.
     fn sized_body(&mut self, length: &str) -> Result<&'a [u8], BatchError> {
-        let wrong = || error(self.at, BatchErrorKind::ContentLength { length: length.to_owned() });
+        let wrong =
+            || error(self.at, BatchErrorKind::ContentLength { length: wire::shown(length) });
         let size: usize = length.parse().map_err(|_| wrong())?;
         let end = self.at.checked_add(size).ok_or_else(wrong)?;
         let body = self.body.get(self.at..end).ok_or_else(wrong)?;

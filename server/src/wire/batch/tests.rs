@@ -92,6 +92,8 @@ fn bodies_that_look_like_protocol() {
         let sized = one("{}").replace("*/*", &format!("*/*\r\nContent-Length: {wrong}"));
         assert!(matches!(kind(&sized), BatchErrorKind::ContentLength { .. }), "{wrong}");
     }
+    let long = one("{}").replace("*/*", &format!("*/*\r\nContent-Length: {}", "9".repeat(1 << 20)));
+    assert!(kind(&long).to_string().len() < 200, "R-S12: an error is bounded");
 }
 
 /// Folded part headers, quoted boundaries, blank lines and an epilogue are MIME's rights.

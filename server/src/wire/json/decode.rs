@@ -12,6 +12,7 @@ use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
 use super::raw::Raw;
 use crate::wire::EntityBody;
+use crate::wire::shown::{MAX_NAME_BYTES, shown};
 
 /// Properties in a body, null ones included: some clients send every null they have, and an
 /// entity's own limit is checked when it is written.
@@ -179,14 +180,15 @@ impl<'a> Decoder<'a> {
             }
             _ if name.starts_with("odata.") => self.pass_over(&value),
             _ => match name.bytes().position(|byte| byte == b'@') {
-                None => self.property(name, name_at, value),
+                None => self.property(bounded(name, name_at)?, name_at, value),
                 Some(at) => match name.get(at + 1..).unwrap_or_default() {
                     "odata.type" => {
-                        self.annotation(prefix(name, at), name_at, &value)?;
+                        let property = bounded(prefix(name, at), name_at)?;
+                        self.annotation(property, name_at, &value)?;
                         Ok(Meaning::Other)
                     }
                     annotation if annotation.contains('.') => self.pass_over(&value),
-                    _ => self.property(name, name_at, value),
+                    _ => self.property(bounded(name, name_at)?, name_at, value),
                 },
             },
         }
@@ -225,7 +227,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<(), JsonError> {
         let unknown = |found: &str| JsonErrorKind::UnknownType {
             name: property.clone().into_owned(),
-            found: found.chars().take(60).collect(),
+            found: shown(found),
         };
         let Token::String(text) = value else {
             return Err(self.lexer.wrong(unknown("no string")));
@@ -325,6 +327,15 @@ impl<'a> Decoder<'a> {
 #[cold]
 fn duplicate(name: &str, suffix: &str, offset: usize) -> JsonError {
     JsonError { offset, kind: JsonErrorKind::Duplicate { name: format!("{name}{suffix}") } }
+}
+
+/// A property's name, unless it is too long to be one.
+fn bounded(name: Cow<'_, str>, offset: usize) -> Result<Cow<'_, str>, JsonError> {
+    if name.len() > MAX_NAME_BYTES {
+        let kind = JsonErrorKind::NameTooLong { limit: MAX_NAME_BYTES };
+        return Err(JsonError { offset, kind });
+    }
+    Ok(name)
 }
 
 /// The first bytes of a name, up to a character's boundary.

@@ -43,6 +43,12 @@ pub enum JsonErrorKind {
         /// How many are taken.
         limit: usize,
     },
+    /// A property's name is longer than any that an entity can have.
+    #[error("a property's name of more than {limit} bytes")]
+    NameTooLong {
+        /// How long it may be to be looked at.
+        limit: usize,
+    },
     /// An annotation names no type of the data model.
     #[error("property {name:?}: expected a type such as Edm.String, found {found:?}")]
     UnknownType {
@@ -71,6 +77,7 @@ impl From<JsonError> for ServiceError {
     fn from(error: JsonError) -> Self {
         match &error.kind {
             JsonErrorKind::Duplicate { .. } => ErrorCode::DuplicatePropertiesSpecified.error(),
+            JsonErrorKind::NameTooLong { .. } => ErrorCode::PropertyNameTooLong.error(),
             JsonErrorKind::TooManyMembers { .. } => ErrorCode::TooManyProperties.error(),
             JsonErrorKind::Value { source, .. } if source.is_out_of_range() => {
                 ErrorCode::OutOfRangeInput.because(error)

@@ -221,6 +221,32 @@ fn the_number_of_members() {
     );
 }
 
+/// R-S12: a name that no entity can have is not repeated, whatever else is wrong with it; one that is
+/// as long as names can be is, with its characters escaped.
+#[test]
+fn r_s12_errors_are_bounded() {
+    let refused = |body: &str| ServiceError::from(decode_entity(body.as_bytes()).unwrap_err());
+    for members in [
+        r#""NAME":[]"#,
+        r#""NAME":1"#,
+        r#""NAME":null"#,
+        r#""NAME@b":1"#,
+        r#""NAME@odata.type":"Edm.Nothing""#,
+        r#""NAME@odata.type":"Edm.Int32","NAME":"x""#,
+    ] {
+        let body = |name: &str| format!("{{{}}}", members.replace("NAME", name));
+        let long = refused(&body(&"\u{7f}".repeat(1 << 20)));
+        assert_eq!(long.code(), ErrorCode::PropertyNameTooLong, "{members}");
+        if !members.ends_with("1") && !members.ends_with("null") {
+            let error = refused(&body(&"\u{ffff}".repeat(255)));
+            assert_eq!(error.code(), ErrorCode::InvalidInput, "{members}");
+            assert!(error.message().len() < 4_096, "{}", error.message().len());
+        }
+    }
+    let passed_over = format!("{{\"odata.{0}\":1,\"{0}@a.b\":1}}", "n".repeat(1 << 20));
+    assert!(properties(&passed_over).is_empty());
+}
+
 /// Each refusal says what was expected where.
 #[test]
 fn what_is_no_json() {

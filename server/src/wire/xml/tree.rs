@@ -8,6 +8,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
 use super::error::XmlError;
+use crate::wire::shown;
 
 /// Elements within elements. The deepest document, an Atom entry, has five.
 const MAX_DEPTH: usize = 16;
@@ -18,8 +19,6 @@ const MAX_ELEMENTS: usize = 2_048;
 /// Attributes of an element, namespaces included. An Atom entry has five; the reader compares each
 /// with all before it.
 const MAX_ATTRIBUTES: usize = 32;
-/// How much of a wrong text an error shows, in characters.
-const SHOWN: usize = 60;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
@@ -85,7 +84,7 @@ impl Element {
 
     /// The first child of this name, which must be there.
     pub(super) fn required(&self, name: &'static str) -> Result<&Self, XmlError> {
-        let missing = || XmlError::Missing { parent: self.name.clone(), expected: name };
+        let missing = || XmlError::Missing { parent: shown(&self.name), expected: name };
         self.child(name).ok_or_else(missing)
     }
 
@@ -122,10 +121,6 @@ impl Element {
             _ => Err(self.wrong("true or false")),
         }
     }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).collect()
 }
 
 struct Builder<'a> {
