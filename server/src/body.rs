@@ -2,7 +2,8 @@
 //!
 //! Invariant: of what clients send and are sent, no more than the budget is in memory at once, but
 //! for small bodies and what a connection has just read, which the limits on connections and heads
-//! bound, and one answer per reader thread.
+//! bound, one answer per reader thread, and a body that is larger than the budget, beside which there
+//! is no other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -52,7 +53,8 @@ impl BodyBudget {
         Self { units: Arc::new(Semaphore::new(all as usize)), all }
     }
 
-    /// A share for an answer that is made already.
+    /// A share for an answer that is made already, or all of the budget if that is less: what needs more
+    /// is alone.
     ///
     /// # Errors
     /// [`ErrorCode::ServerBusy`] if it is not to be had now.
@@ -60,7 +62,7 @@ impl BodyBudget {
         let Some(units) = units(bytes) else {
             return Ok(Share(None));
         };
-        let share = Arc::clone(&self.units).try_acquire_many_owned(units);
+        let share = Arc::clone(&self.units).try_acquire_many_owned(units.min(self.all));
         share.map(|share| Share(Some(share))).map_err(|_| ErrorCode::ServerBusy.error())
     }
 

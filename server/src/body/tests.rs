@@ -52,6 +52,19 @@ async fn who_needs_more_than_there_is_gets_all_of_it_alone() {
     assert!(budget.take(50 * UNIT).is_ok() && budget.take(51 * UNIT).is_err());
 }
 
+/// R-S12: so does an answer, which would be refused for ever.
+#[tokio::test]
+async fn an_answer_larger_than_the_budget_has_all_of_it() {
+    let budget = BodyBudget::new(100 * UNIT);
+    let small = budget.take(17 * UNIT).unwrap();
+    assert_eq!(budget.take(101 * UNIT).unwrap_err().code(), ErrorCode::ServerBusy);
+    drop(small);
+    let alone = budget.take(usize::MAX).unwrap();
+    assert!(budget.take(17 * UNIT).is_err() && budget.take(FREE).is_ok());
+    drop(alone);
+    assert!(budget.take(100 * UNIT).is_ok());
+}
+
 #[tokio::test]
 async fn a_body_comes_in_one_piece_or_in_many() {
     let budget = BodyBudget::new(1 << 20);
