@@ -1,5 +1,8 @@
 //! Query Entities and Query Tables, a page at a time.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
 use http::{HeaderName, StatusCode};
 use tablestone::{Continuation, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
 
@@ -41,6 +44,49 @@ impl Try {
     }
 }
 
+/// What a request asks for, of what its signature allows. A filter is held as text, of which it takes
+/// many times as much memory once it is parsed: so much only those have whose reads have begun.
+struct Wanted<'a> {
+    filter: Option<Cow<'a, str>>,
+    range: Option<Cow<'a, KeyRange>>,
+    top: Option<usize>,
+    next: Option<Continuation>,
+    time: Duration,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(call: &'a Call<'_>, time: Duration) -> Result<Self, ServiceError> {
+        let filter = call.query.given(Parameter::Filter).map(Cow::Borrowed);
+        let range = call.grant.range().map(Cow::Borrowed);
+        Ok(Self { filter, range, top: top(call)?, next: next(call)?, time })
+    }
+
+    fn into_owned(self) -> Wanted<'static> {
+        let Self { filter, range, top, next, time } = self;
+        let filter = filter.map(|filter| Cow::Owned(filter.into_owned()));
+        let range = range.map(|range| Cow::Owned(range.into_owned()));
+        Wanted { filter, range, top, next, time }
+    }
+
+    /// The query of a table; `None` if nothing is wanted of it, though its filter is read.
+    fn query(&self, table: &TableState) -> Result<Option<EntityQuery>, ServiceError> {
+        let mut query = table.entities.query().time_limit(self.time);
+        if let Some(filter) = &self.filter {
+            query = query.filter(parsed(filter)?);
+        }
+        if let Some(range) = &self.range {
+            query = query.filter(within(range));
+        }
+        if let Some(top) = self.top {
+            query = query.limit(top);
+        }
+        if let Some(next) = &self.next {
+            query = query.continue_from(next.clone());
+        }
+        Ok((self.top != Some(0)).then_some(query))
+    }
+}
+
 impl TableService {
     /// Query Entities.
     pub(super) async fn query_entities(
@@ -50,17 +96,16 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
         let print = Print::new(call, table)?;
-        let top = top(call)?;
-        let query = || -> Result<Option<EntityQuery>, ServiceError> {
-            // What nothing is wanted of is not asked.
-            let query = self.entity_query(call, &print.table, top)?;
-            Ok((top != Some(0)).then_some(query))
-        };
+        let wanted = Wanted::new(call, self.limits.query_time)?;
         let format = print.format;
-        let may_be_short = may_be_short(call, top);
+        let may_be_short = may_be_short(call, wanted.top);
         let room = if may_be_short { SHORT_BYTES } else { LONG_BYTES };
         let at_once = |limits: Try| {
-            self.waits.at_once(|| print.page(query()?.map(|query| limits.of(query)), room))
+            let page = || {
+                let query = wanted.query(&print.table)?;
+                print.page(query.map(|query| limits.of(query)), room)
+            };
+            self.waits.at_once(page)
         };
         let tried = match (self.waits.is_alone(), may_be_short) {
             (true, _) => at_once(Try::PAGE),
@@ -70,8 +115,9 @@ impl TableService {
         let page = match tried.transpose()? {
             Some(page) if is_whole(page.stop) => page,
             _ => {
-                let query = query()?;
-                self.waits.handed_over(move || print.page(query, LONG_BYTES)).await?
+                let wanted = wanted.into_owned();
+                let read = move || print.page(wanted.query(&print.table)?, LONG_BYTES);
+                self.waits.handed_over(read).await?
             }
         };
         self.page(format, page)
@@ -93,36 +139,6 @@ impl TableService {
         Ok(answer)
     }
 
-    /// What a request asks for, of what its signature allows.
-    fn entity_query(
-        &self,
-        call: &Call<'_>,
-        table: &TableState,
-        top: Option<usize>,
-    ) -> Result<EntityQuery, ServiceError> {
-        let mut query = table.entities.query().time_limit(self.limits.query_time);
-        if let Some(filter) = filter(call)? {
-            query = query.filter(filter);
-        }
-        if let Some(range) = call.grant.range() {
-            query = query.filter(within(range));
-        }
-        if let Some(top) = top {
-            query = query.limit(top);
-        }
-        let next = |parameter| call.query.given(parameter).map(continuation::decode).transpose();
-        let partition_key = next(Parameter::NextPartitionKey)?;
-        match (partition_key, next(Parameter::NextRowKey)?) {
-            (None, None) => Ok(query),
-            (Some(partition_key), row_key) => {
-                let next = Continuation::new(partition_key, row_key.unwrap_or_default());
-                Ok(query.continue_from(next))
-            }
-            (None, Some(_)) => Err(ErrorCode::InvalidInput
-                .because("NextRowKey says nothing without NextPartitionKey.")),
-        }
-    }
-
     /// Query Tables.
     pub(super) async fn query_tables(&self, call: &Call<'_>) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryTables, None)?;
@@ -131,21 +147,16 @@ impl TableService {
         let next = call.query.given(Parameter::NextTableName).map(continuation::decode);
         let mut query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
         query = query.time_limit(self.limits.query_time);
-        if let Some(filter) = filter(call)? {
-            // Rows of the catalog have more, which is nobody's business.
-            if let Some(other) = filter.properties().find(|name| *name != catalog::NAME) {
-                return Err(ErrorCode::InvalidInput.because(format_args!(
-                    "Tables have no property but TableName, found {}.",
-                    shown(other)
-                )));
-            }
-            query = query.filter(catalog::of_rows(filter));
-        }
+        let filter = call.query.given(Parameter::Filter).map(str::to_owned);
         if let Some(top) = top {
             query = query.limit(top);
         }
         let (base, account) = (call.base(), call.account.clone());
         let read = move || {
+            let query = match &filter {
+                Some(text) => query.filter(tables_filter(text)?),
+                None => query,
+            };
             let context = Context { base: &base, account: account.name(), table: "Tables" };
             let page = match top {
                 Some(0) => None,
@@ -192,12 +203,37 @@ fn top(call: &Call<'_>) -> Result<Option<usize>, ServiceError> {
     }
 }
 
-/// What `$filter` says, if it does.
-fn filter(call: &Call<'_>) -> Result<Option<Filter>, ServiceError> {
-    let Some(text) = call.query.given(Parameter::Filter) else {
-        return Ok(None);
-    };
-    Filter::parse(text).map(Some).map_err(|error| failure::of_filter(&error, text))
+/// Where a page begins, if the request goes on with a query.
+fn next(call: &Call<'_>) -> Result<Option<Continuation>, ServiceError> {
+    let next = |parameter| call.query.given(parameter).map(continuation::decode).transpose();
+    match (next(Parameter::NextPartitionKey)?, next(Parameter::NextRowKey)?) {
+        (None, None) => Ok(None),
+        (Some(partition_key), row_key) => {
+            Ok(Some(Continuation::new(partition_key, row_key.unwrap_or_default())))
+        }
+        (None, Some(_)) => {
+            Err(ErrorCode::InvalidInput
+                .because("NextRowKey says nothing without NextPartitionKey."))
+        }
+    }
+}
+
+/// What a `$filter` says.
+fn parsed(text: &str) -> Result<Filter, ServiceError> {
+    Filter::parse(text).map_err(|error| failure::of_filter(&error, text))
+}
+
+/// What a `$filter` of tables says of the catalog's rows.
+fn tables_filter(text: &str) -> Result<Filter, ServiceError> {
+    let filter = parsed(text)?;
+    // Rows of the catalog have more, which is nobody's business.
+    if let Some(other) = filter.properties().find(|name| *name != catalog::NAME) {
+        return Err(ErrorCode::InvalidInput.because(format_args!(
+            "Tables have no property but TableName, found {}.",
+            shown(other)
+        )));
+    }
+    Ok(catalog::of_rows(filter))
 }
 
 /// The entities that a signature is limited to.

@@ -36,7 +36,7 @@ impl Filter {
         let filter = self.simplified();
         let (keys, parts) = Planner { work_left: MAX_WORK }.keys(&filter);
         let residual = filter.residual(&keys, &parts);
-        Explain::new(keys.boxes, residual)
+        Explain::new(keys.boxes.unwrap_or_else(KeyBoxes::everything), residual)
     }
 
     /// The same for a query that is restricted to these keys.
@@ -71,7 +71,8 @@ impl Filter {
 
 /// The keys of entities that can pass an expression.
 struct Keys {
-    boxes: KeyBoxes,
+    /// None are all keys: comparisons with properties have none, and there may be many.
+    boxes: Option<KeyBoxes>,
     /// Exactly the entities with these keys pass.
     exact: bool,
     /// The boxes are larger than the keys compared with say.
@@ -153,19 +154,24 @@ impl Planner {
             Connective::And if b.is_all() => return a,
             Connective::Or if a.is_all() => return a,
             Connective::Or if b.is_all() => return b,
-            // Whatever it is, all keys remain possible.
-            _ if a.boxes.is_everything() && b.boxes.is_everything() => {
-                return Keys { exact: false, coarse, ..a };
-            }
             _ => {}
         }
-        self.work_left = self.work_left.saturating_sub(a.boxes.intervals() + b.boxes.intervals());
-        if self.work_left == 0 {
-            return Keys { coarse: true, ..Keys::everything(false) };
+        // Whatever it is, all keys remain possible.
+        let all = Keys { coarse, ..Keys::everything(false) };
+        if a.boxes.is_none() && b.boxes.is_none() {
+            return all;
         }
-        let (boxes, grown) = match connective {
-            Connective::And => a.boxes.intersection(&b.boxes),
-            Connective::Or => a.boxes.union(&b.boxes),
+        self.work_left = self.work_left.saturating_sub(a.intervals() + b.intervals());
+        if self.work_left == 0 {
+            return Keys { coarse: true, ..all };
+        }
+        let (boxes, grown) = match (connective, a.boxes, b.boxes) {
+            (Connective::And, Some(a), Some(b)) => a.intersection(&b),
+            (Connective::And, Some(boxes), None) | (Connective::And, None, Some(boxes)) => {
+                (boxes, false)
+            }
+            (Connective::Or, Some(a), Some(b)) => a.union(&b),
+            (Connective::Or, ..) | (Connective::And, None, None) => return all,
         };
         Keys::new(boxes, exact && !grown, coarse || grown)
     }
@@ -174,16 +180,22 @@ impl Planner {
 impl Keys {
     fn new(boxes: KeyBoxes, exact: bool, coarse: bool) -> Self {
         // No entity passes what no key is left for.
-        Self { exact: exact || boxes.is_empty(), boxes, coarse }
+        let exact = exact || boxes.is_empty();
+        Self { boxes: Some(boxes).filter(|boxes| !boxes.is_everything()), exact, coarse }
     }
 
     fn everything(exact: bool) -> Self {
-        Self::new(KeyBoxes::everything(), exact, false)
+        Self { boxes: None, exact, coarse: false }
+    }
+
+    /// Intervals of its boxes; all keys are one of PartitionKeys, and one of RowKeys.
+    fn intervals(&self) -> usize {
+        self.boxes.as_ref().map_or(2, KeyBoxes::intervals)
     }
 
     /// Whether every entity passes.
     fn is_all(&self) -> bool {
-        self.exact && self.boxes.is_everything()
+        self.exact && self.boxes.is_none()
     }
 }
 
@@ -215,4 +227,30 @@ fn intervals(operator: Operator, key: &[u8]) -> Vec<Interval> {
         Operator::Le => (below(true), None),
     };
     first.into_iter().chain(second).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of comparisons with properties nothing is known, and nothing is held; joined with others,
+    /// either way, they change nothing but exactness.
+    #[test]
+    fn comparisons_with_properties_hold_no_boxes() {
+        let keys = |text: &str| {
+            let filter = Filter::parse(text).unwrap().simplified();
+            Planner { work_left: MAX_WORK }.keys(&filter).0
+        };
+        for text in ["A eq 1", "not (A eq 1)", "A eq 1 and B eq 2", "A eq 1 or RowKey eq 'r'"] {
+            let keys = keys(text);
+            assert!(keys.boxes.is_none() && !keys.exact && !keys.coarse, "{text}");
+        }
+        let one = KeyBoxes::of(vec![Interval::everything()], vec![Interval::point(b"r")]);
+        for text in ["A eq 1 and RowKey eq 'r'", "RowKey eq 'r' and A eq 1"] {
+            let keys = keys(text);
+            assert!(keys.boxes == Some(one.clone()) && !keys.exact, "{text}");
+        }
+        let nothing = keys("A eq 1 and RowKey eq 'r' and RowKey eq 's'");
+        assert!(nothing.boxes == Some(KeyBoxes::nothing()) && nothing.exact);
+    }
 }
