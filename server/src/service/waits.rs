@@ -7,23 +7,29 @@
 //! them was slow. Then all of its kind are handed over for a while that is [`PAUSES`] times as
 //! long. So disks hold up a thread of the runtime for no more than a fifth of the time, and by
 //! one short read at a time where others are waiting.
+//!
+//! There are only so many threads for what is handed over. A read for which none is free in time is
+//! given up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tablestone::{Commit, Database};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::failure;
-use crate::error::ServiceError;
+use crate::error::{ErrorCode, ServiceError};
 
 /// What takes longer waits for a disk, and a slow one if it is a sync. What only waits for a
 /// processor mostly takes less.
 pub(super) const QUICK: Duration = Duration::from_millis(5);
 /// For how long nothing runs at once after something slow, as a multiple of what that took.
 const PAUSES: u32 = 4;
+
+/// How long a read waits for a thread to begin on before the client hears that the server is busy.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where requests wait for a disk.
 #[derive(Debug)]
@@ -80,13 +86,28 @@ impl Waits {
         self.reads.unless_slow(read)
     }
 
-    /// Runs a read on a thread that may wait for a disk.
+    /// Runs a read on a thread that may wait for a disk, once there is one. A read that has begun has
+    /// its own limit of time.
+    ///
+    /// # Errors
+    /// Its own; [`ErrorCode::ServerBusy`] if it has not begun after [`PATIENCE`], when it is given up.
     pub(super) async fn handed_over<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
     ) -> Result<T, ServiceError> {
-        let read = self.database.run(move || Ok(read())).await;
-        read.map_err(|error| failure::of(&error))?
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = Arc::clone(&begun);
+        let mut read = self.database.run(move || {
+            begins.store(true, Ordering::Relaxed);
+            Ok(read())
+        });
+        let ended = match timeout(PATIENCE, &mut read).await {
+            Ok(ended) => ended,
+            Err(_) if begun.load(Ordering::Relaxed) => read.await,
+            // One that begins just now ends for nobody.
+            Err(_) => return Err(ErrorCode::ServerBusy.error()),
+        };
+        ended.map_err(|error| failure::of(&error))?
     }
 
     /// Waits for a write.
@@ -129,7 +150,12 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use tablestone::Options;
+    use std::future::poll_fn;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::Poll;
+
+    use parking_lot::Mutex;
+    use tablestone::{Options, Task};
 
     use super::*;
 
@@ -137,6 +163,84 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(directory.path(), Options::default()).unwrap();
         (directory, Waits::new(database))
+    }
+
+    /// What a future gives while the paused clock stands still, which goes on only where nothing is to do.
+    async fn without_time<F: Future + Unpin>(mut future: F) -> F::Output {
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut future => return output,
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+
+    /// More reads than there are threads for, which end when the sender is dropped.
+    fn occupy(database: &Database) -> (Sender<()>, Vec<Task<()>>) {
+        let (sender, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let read = || {
+            let receiver = Arc::clone(&receiver);
+            database.run(move || {
+                let _ = receiver.lock().recv();
+                Ok(())
+            })
+        };
+        let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from).max(4);
+        (sender, (0..2 * threads).map(|_| read()).collect())
+    }
+
+    /// R-S12, R-E24: a read for which no thread is free is not waited for without end, and is not done
+    /// later for nobody.
+    #[tokio::test(start_paused = true)]
+    async fn r_s12_a_read_that_does_not_begin_is_given_up() {
+        let (_directory, waits) = waits();
+        let (sender, occupied) = occupy(&waits.database);
+        let ran = Arc::new(AtomicBool::new(false));
+        let runs = Arc::clone(&ran);
+        let began = Instant::now();
+        let read = waits.handed_over(move || {
+            runs.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+        assert_eq!(read.await, Err(ErrorCode::ServerBusy.error()));
+        assert_eq!(began.elapsed(), PATIENCE);
+        assert_eq!(Arc::strong_count(&ran), 1, "what it holds is given back");
+        drop(sender);
+        for read in occupied {
+            read.wait().unwrap();
+        }
+        // Those that are queued later run later.
+        let handed_over = std::pin::pin!(waits.handed_over(|| Ok(1)));
+        assert_eq!(without_time(handed_over).await, Ok(1));
+        assert!(!ran.load(Ordering::Relaxed));
+    }
+
+    /// A read that has begun takes as long as it takes.
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_has_begun_is_waited_for() {
+        let (_directory, waits) = waits();
+        let (begins, begun) = channel();
+        let (ends, end) = channel();
+        let mut read = std::pin::pin!(waits.handed_over(move || {
+            begins.send(()).unwrap();
+            end.recv().unwrap();
+            Ok(1)
+        }));
+        let begun = poll_fn(|context| match (read.as_mut().poll(context), begun.try_recv()) {
+            (Poll::Pending, Ok(())) => Poll::Ready(()),
+            (Poll::Pending, Err(_)) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            (Poll::Ready(_), _) => panic!("it has not ended"),
+        });
+        begun.await;
+        let more = tokio::time::timeout(100 * PATIENCE, read.as_mut()).await;
+        assert!(more.is_err(), "it was not given up");
+        ends.send(()).unwrap();
+        assert_eq!(without_time(read).await, Ok(1));
     }
 
     /// A slow read turns those after it away from the runtime's threads, for a while.
@@ -150,7 +254,8 @@ mod tests {
         waits.reads.note(began, began + 2 * QUICK);
         waits.reads.note(began, began + QUICK + Duration::from_micros(1));
         assert_eq!(waits.at_once(|| 3), None);
-        assert_eq!(waits.handed_over(|| Ok(4)).await, Ok(4));
+        let handed_over = std::pin::pin!(waits.handed_over(|| Ok(4)));
+        assert_eq!(without_time(handed_over).await, Ok(4));
         tokio::time::advance(QUICK * (2 + PAUSES)).await;
         assert_eq!(waits.at_once(|| 5), None, "the longer of two pauses");
         tokio::time::advance(QUICK * (1 + PAUSES)).await;
