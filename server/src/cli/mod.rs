@@ -25,9 +25,9 @@
 //! 1. what the row has in the column `NAME@type`, as in the exports of Azure Storage Explorer;
 //! 2. what `--types NAME=Edm.Int64` says of the column;
 //! 3. what the cell looks like: `true` or `false` in any case is a Boolean; digits without leading
-//!    zeros an Int32, or an Int64 if they do not fit; digits with a point between them a Double; a
-//!    date with `T`, time and `Z` a DateTime; 32 hexadecimal digits in the groups of a Guid a Guid;
-//!    anything else a String.
+//!    zeros an Int32, or an Int64 if they do not fit; digits with a point between them a Double, if
+//!    it holds all of them; a date with `T`, time, at most seven digits of a fraction, and `Z` a
+//!    DateTime; 32 hexadecimal digits in the groups of a Guid a Guid; anything else a String.
 //!
 //! An empty cell is no property, but for one that `NAME@type` calls String or Binary. A Timestamp is
 //! passed over: the server sets it. Other columns or members can be made keys (`--partition-key

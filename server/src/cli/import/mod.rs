@@ -35,8 +35,8 @@ JSON: an object a line, with PartitionKey, RowKey and properties as the protocol
   {\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"Age\":7,\"Big@odata.type\":\"Edm.Int64\",\"Big\":\"7\"}
 
 CSV: a header and a record a line. A cell has the type that its column NAME@type or --types says, else
-that of what it looks like: true, 12, 12.5, 2001-01-01T00:01Z, a GUID; numbers with leading zeros and
-all else are text. An empty cell is no property.
+that of what it looks like: true, 12, 12.5, 2001-01-01T00:01Z, a GUID; numbers with leading zeros or with
+more digits than their type holds, and all else, are text. An empty cell is no property.
 
 What is counted are rows that were written. Of rows with the same keys each counts, though they make one
 entity, which with --mode replace is as the last of them.";

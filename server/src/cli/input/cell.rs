@@ -38,7 +38,8 @@ pub(super) fn typed(text: &str, value_type: ValueType) -> Result<Value, String> 
 }
 
 /// The value that a text which is not empty looks like: whatever its type, printing the value gives
-/// the text again, but for the case of `true` and trailing zeros.
+/// the text again, but for the case of `true`, trailing zeros of fractions and the sign of zero. So
+/// what has more digits than its type can hold is text.
 pub(super) fn infer(text: &str) -> Value {
     let seems = boolean(text)
         .or_else(|| whole(text))
@@ -74,12 +75,21 @@ fn decimal(text: &str) -> Option<Value> {
     let is_fraction = !after.is_empty() && after.bytes().all(|it| it.is_ascii_digit());
     let is_number = is_fraction && (is_whole(before) || before == "-0");
     let number: f64 = text.parse().ok().filter(|_| is_number)?;
-    number.is_finite().then_some(Value::Double(number + 0.0))
+    // Display writes all digits that tell it from others, and no exponent. As many as a Double holds in
+    // any case, and the point, need not be compared.
+    let keeps_digits = text.len() <= f64::DIGITS as usize + 1
+        || number.to_string() == text.trim_end_matches('0').trim_end_matches('.');
+    keeps_digits.then_some(Value::Double(number + 0.0))
 }
+
+/// Digits of a second that a DateTime holds.
+const FRACTION_DIGITS: usize = 7;
 
 /// `2001-01-01T00:01Z`: date, time and zone, which nothing else looks like.
 fn instant(text: &str) -> Option<Value> {
-    let looks = text.ends_with('Z') && text.as_bytes().get(10) == Some(&b'T');
+    let (_, fraction) = text.strip_suffix('Z')?.split_once('.').unwrap_or_default();
+    let keeps_digits = fraction.trim_end_matches('0').len() <= FRACTION_DIGITS;
+    let looks = keeps_digits && text.as_bytes().get(10) == Some(&b'T');
     looks.then(|| text.parse::<DateTime>().ok().map(Value::DateTime))?
 }
 
@@ -115,6 +125,52 @@ mod tests {
         all(ValueType::String, &["2001-13-01T00:00Z", "c9da6455-213d-42c9-9a79-3e9149a5783x"]);
         assert_eq!(infer("12.50"), Value::Double(12.5));
         assert_eq!(infer("True"), Value::Boolean(true));
+    }
+
+    /// Digits are lost by nobody who did not say the type.
+    #[test]
+    fn what_has_more_digits_than_its_type_holds_is_text() {
+        let all = |value_type, texts: &[&str]| {
+            assert_eq!(types(texts), vec![value_type; texts.len()], "{texts:?}");
+        };
+        all(
+            ValueType::Double,
+            &[
+                "0.1",
+                "0.30000000000000004",
+                "3.141592653589793",
+                "-3.1415926535897930",
+                "1234567890.12345",
+                "9007199254740993000.0",
+                "0.000000000000000000000123",
+                "100.0",
+                "0.0",
+                "-0.0",
+                "-0.000",
+            ],
+        );
+        assert_eq!(infer("-0.0"), Value::Double(0.0));
+        let longest = format!("{}.0", f64::MAX);
+        assert_eq!(infer(&longest), Value::Double(f64::MAX));
+        all(
+            ValueType::String,
+            &[
+                "3.14159265358979323846",
+                "12345678901234567.89",
+                "9007199254740993.0",
+                "123456789012345678.5",
+                "0.1000000000000000055",
+                &format!("0.{}1", "0".repeat(400)),
+                &format!("1{}.0", "0".repeat(400)),
+            ],
+        );
+        let instant = |fraction: &str| format!("2001-01-01T00:00:00.{fraction}Z");
+        for fraction in ["1", "1234567", "12345670", "1234567000000", "000000000"] {
+            assert_eq!(infer(&instant(fraction)).value_type(), ValueType::DateTime, "{fraction}");
+        }
+        for fraction in ["12345678", "00000001", "123456789", "123456700001"] {
+            assert_eq!(infer(&instant(fraction)), Value::String(instant(fraction)));
+        }
     }
 
     #[test]
