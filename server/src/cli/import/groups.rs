@@ -1,4 +1,4 @@
-//! [`Groups`]: entities gathered by partition, to be written up to a hundred at once.
+//! [`Groups`]: entities gathered by partition, to be written up to a hundred or a few MiB at once.
 //!
 //! Invariants: no more than a bounded number of entities and bytes is held; of the entities that are
 //! held, or were handed out since the last settling, no two have the same keys, so groups can be
@@ -13,6 +13,9 @@ use crate::cli::input::Line;
 
 /// Entities of a transaction, as the service has it.
 const GROUP: usize = 100;
+/// Bytes of entities that make a group complete, as the service counts them: no more than a few
+/// transactions, as each connection has one group and another waits.
+const GROUP_BYTES: usize = 4 << 20;
 /// Most entities held, and most bytes as the service counts them.
 const MAX_HELD: usize = 50_000;
 const MAX_HELD_BYTES: usize = 64 << 20;
@@ -22,10 +25,17 @@ const MAX_KNOWN: usize = 1 << 20;
 /// Entities of one partition.
 pub(super) type Group = Vec<Line>;
 
+/// A group that may become larger.
+#[derive(Default)]
+struct Growing {
+    group: Group,
+    bytes: usize,
+}
+
 /// Entities by partition.
 #[derive(Default)]
 pub(super) struct Groups {
-    by_partition: HashMap<Box<str>, Group>,
+    by_partition: HashMap<Box<str>, Growing>,
     held: usize,
     bytes: usize,
     /// Hashes of keys, by the map's own hasher.
@@ -47,21 +57,23 @@ impl Groups {
     /// Adds an entity; gives its group if that is complete.
     pub(super) fn add(&mut self, line: Line) -> Option<Group> {
         self.known.insert(self.hash(&line.entity));
+        let size = line.entity.size();
         self.held += 1;
-        self.bytes += line.entity.size();
+        self.bytes += size;
         let partition_key = line.entity.partition_key();
         if !self.by_partition.contains_key(partition_key) {
-            self.by_partition.insert(partition_key.into(), Group::new());
+            self.by_partition.insert(partition_key.into(), Growing::default());
         }
-        let group = self.by_partition.get_mut(partition_key)?;
-        if group.len() + 1 < GROUP {
-            group.push(line);
+        let growing = self.by_partition.get_mut(partition_key)?;
+        if growing.group.len() + 1 < GROUP && growing.bytes + size < GROUP_BYTES {
+            growing.bytes += size;
+            growing.group.push(line);
             return None;
         }
-        let mut full = self.by_partition.remove(partition_key)?;
+        let Growing { group: mut full, bytes } = self.by_partition.remove(partition_key)?;
         full.push(line);
         self.held -= full.len();
-        self.bytes -= full.iter().map(|line| line.entity.size()).sum::<usize>();
+        self.bytes -= bytes + size;
         Some(full)
     }
 
@@ -73,7 +85,7 @@ impl Groups {
     /// Hands out all groups.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Group> {
         (self.held, self.bytes) = (0, 0);
-        self.by_partition.drain().map(|(_, group)| group)
+        self.by_partition.drain().map(|(_, growing)| growing.group)
     }
 
     fn hash(&self, entity: &Entity) -> u64 {
@@ -104,6 +116,28 @@ mod tests {
         assert_eq!((rest.len(), rest[0].len()), (1, 99));
         assert_eq!((groups.held, groups.bytes), (0, 0));
         assert_eq!(groups.drain().count(), 0);
+    }
+
+    /// Groups that wait for connections take no more than a few transactions each.
+    #[test]
+    fn groups_of_large_entities_are_smaller() {
+        let large = |row: u64| {
+            let entity = (0..8).fold(Entity::new("p", row.to_string()), |entity, at| {
+                entity.with(format!("Bytes{at}"), vec![0; 60 << 10])
+            });
+            Line { number: row, entity }
+        };
+        let size = |group: &Group| group.iter().map(|line| line.entity.size()).sum::<usize>();
+        let mut groups = Groups::default();
+        let full: Vec<_> = (0..50).filter_map(|row| groups.add(large(row))).collect();
+        assert!(full.len() > 3);
+        for group in &full {
+            assert!((GROUP_BYTES..GROUP_BYTES + (1 << 20)).contains(&size(group)));
+        }
+        let (held, bytes) = (groups.held, groups.bytes);
+        let rest: Vec<_> = groups.drain().collect();
+        assert_eq!((rest[0].len(), size(&rest[0])), (held, bytes));
+        assert_eq!(full.iter().map(Vec::len).sum::<usize>() + held, 50);
     }
 
     #[test]
