@@ -1,6 +1,7 @@
 //! Atom (protocol 2, 3): the form of clients before 2015-12-11, and the only one before
 //! 2013-08-15. Entities are entries, answers to queries are feeds.
 
+mod name;
 mod parse;
 mod print;
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use tablestone::{Value, ValueType};
 
+use super::name::decode;
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::edm::{self, ValueError};
 use crate::wire::shown::{MAX_NAME_BYTES, shown};
@@ -122,22 +123,22 @@ fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
     let mut found: Vec<(String, Option<Value>)> = Vec::with_capacity(properties.children.len());
     let mut seen = HashSet::with_capacity(properties.children.len());
     for property in properties.children.iter().filter(|it| it.namespace == Namespace::Data) {
-        if property.name.len() > MAX_NAME_BYTES {
+        let name = decode(&property.name);
+        if name.len() > MAX_NAME_BYTES {
             return Err(AtomError::NameTooLong { limit: MAX_NAME_BYTES });
         }
-        let name = property.name.clone();
-        if !seen.insert(&*property.name) {
-            return Err(AtomError::Duplicate { name });
+        if !seen.insert(name.clone()) {
+            return Err(AtomError::Duplicate { name: name.into_owned() });
         }
         // The client's Timestamp is ignored, whatever it is.
-        let value = if name == "Timestamp" { None } else { value(property)? };
-        found.push((name, value));
+        let value = if name == "Timestamp" { None } else { value(property, &name)? };
+        found.push((name.into_owned(), value));
     }
     Ok(found)
 }
 
-fn value(property: &Element) -> Result<Option<Value>, AtomError> {
-    let name = || property.name.clone();
+fn value(property: &Element, name: &str) -> Result<Option<Value>, AtomError> {
+    let name = || name.to_owned();
     let value_type = match property.attribute(Namespace::Metadata, "type") {
         None | Some("") => ValueType::String,
         Some(stated) => ValueType::from_edm_name(stated)

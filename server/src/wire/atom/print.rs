@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tablestone::{DateTime, RowError, ValueRef, ValueType};
 
+use super::name::encode;
 use crate::address::push_entity_address;
 use crate::wire::xml::{escape_into, put};
 use crate::wire::{Context, EntitySource, Select};
@@ -96,7 +97,7 @@ impl<'a> AtomPrinter<'a> {
                     }
                     match entity.get(name)? {
                         Some(value) => push_property(out, name, value),
-                        None => put(out, &["<d:", name, " m:null=\"true\" />"]),
+                        None => put(out, &["<d:", &encode(name), " m:null=\"true\" />"]),
                     }
                 }
             }
@@ -190,6 +191,7 @@ fn push_system(out: &mut Vec<u8>, name: &str, entity: &impl EntitySource) -> boo
 }
 
 fn push_property(out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
+    let name = &*encode(name);
     put(out, &["<d:", name]);
     match value.value_type() {
         ValueType::String => {}

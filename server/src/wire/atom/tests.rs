@@ -124,6 +124,22 @@ fn a_printed_entry() {
     assert!(selected.contains("<m:properties><d:Missing m:null=\"true\" /><d:A>a &amp; b</d:A><d:RowKey>r</d:RowKey></m:properties>"));
 }
 
+/// R-S04: names with characters that XML lacks are escaped, null or not, and come back.
+#[test]
+fn r_s04_names_that_xml_lacks_come_back() {
+    let names = ["ª", "aµ", "b\u{2054}c", "_x0041_", "_x00AA_x", "d_x0041ª", "größe"];
+    let entity = names.iter().fold(Entity::new("p", "r"), |entity, name| entity.with(*name, true));
+    let entry = printed(&entity, &Select::ALL);
+    assert!(entry.contains("<d:a_x00B5_ m:type=\"Edm.Boolean\">true</d:a_x00B5_>"), "{entry}");
+    let again = parse_entity(entry.as_bytes()).expect("our own Atom").owned_properties();
+    assert!(again.iter().map(|(name, _)| &**name).eq(names));
+    let nulls = printed(&Entity::new("p", "r"), &Select::parse("ª,_x0041_").unwrap());
+    let expected = "<d:_x00AA_ m:null=\"true\" /><d:_x005F_x0041_ m:null=\"true\" />";
+    assert!(nulls.contains(expected), "{nulls}");
+    let twice = "<data:\u{41}/><data:_x0041_/>";
+    assert_eq!(code(twice), ErrorCode::DuplicatePropertiesSpecified);
+}
+
 #[test]
 fn feeds() {
     let select = Select::ALL;
