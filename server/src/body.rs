@@ -98,6 +98,15 @@ impl BodyBudget {
     }
 }
 
+impl Share {
+    /// Gives back what is more than this many bytes have.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let Some(share) = &mut self.0 else { return };
+        let needed = units(bytes).unwrap_or(0) as usize;
+        drop(share.split(share.num_permits().saturating_sub(needed)));
+    }
+}
+
 fn units(bytes: usize) -> Option<u32> {
     (bytes > FREE).then(|| u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX))
 }

@@ -66,6 +66,17 @@ async fn an_answer_larger_than_the_budget_has_all_of_it() {
 }
 
 #[tokio::test]
+async fn what_is_more_than_needed_is_given_back() {
+    let budget = BodyBudget::new(100 * UNIT);
+    let mut share = budget.take(90 * UNIT).unwrap();
+    for (bytes, left) in [(95, 10), (90, 10), (40, 60), (50, 60), (16, 100)] {
+        share.shrink(bytes * UNIT);
+        assert_eq!(budget.units.available_permits(), left, "{bytes}");
+    }
+    Share::default().shrink(0);
+}
+
+#[tokio::test]
 async fn a_body_comes_in_one_piece_or_in_many() {
     let budget = BodyBudget::new(1 << 20);
     let none = HeaderMap::new();

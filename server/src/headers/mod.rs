@@ -176,7 +176,7 @@ pub fn if_match(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
 
 /// Longest host: a name of 253 characters, a colon and a port. It comes back in the address of each
 /// entity of an answer.
-const MAX_HOST: usize = 259;
+pub(crate) const MAX_HOST: usize = 259;
 
 /// The request's host: that of an absolute address, or its `Host` header; `None` if it is longer than
 /// any that there is.

@@ -10,7 +10,7 @@ use super::keys::check_table_name;
 use crate::address::{Address, Parameter, QueryString, Style};
 use crate::auth::{Grant, Operation};
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{ApiVersion, BodyFormat, Common, Verb, host, response_format};
+use crate::headers::{ApiVersion, BodyFormat, Common, MAX_HOST, Verb, host, response_format};
 use crate::net::Peer;
 
 /// What an operation needs to know of its request.
@@ -28,6 +28,9 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The longest address of an account: scheme, host, slashes, name, `-secondary`.
+    pub(super) const MAX_BASE_BYTES: usize = MAX_HOST + 64;
+
     /// The account's address as the client has it, without a slash at the end.
     pub(super) fn base(&self) -> String {
         let scheme = if self.peer.secure { "https" } else { "http" };

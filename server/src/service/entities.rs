@@ -52,18 +52,22 @@ impl TableService {
         let order = Order::of(call.verb, &call.address.resource, if_match)?;
         call.allow(order.operation(), Some(order.table))?;
         let table = call.table(order.table)?;
-        let (body, share) = self.body(call, body).await?;
+        let (body, mut share) = self.body(call, body).await?;
         let read = || Write::body(request_format(headers, call.version)?, &body, decode_entity);
         let write = order.with_body(call, read)?;
         let echo = match call.verb {
             Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
             _ => Echo::none(),
         };
+        // What is done must be answered, so the answer has its share before.
+        let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
+        self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
         let version = write.run(&self.waits, &table).await?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);
         write.answer(&mut done, echo, &mut answer)?;
-        // What comes back is about as long as what was sent.
+        debug_assert!(answer.body.bytes().len() <= answer_bytes, "{answer_bytes}");
+        share.shrink(answer.body.bytes().len());
         Ok(Answer { body: answer.body.with_share(share), ..answer })
     }
 }

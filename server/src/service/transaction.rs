@@ -56,7 +56,11 @@ impl TableService {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
         let writer = match &batch {
-            Ok(Batch::ChangeSet(requests)) => change_set(self, call, requests).await?,
+            Ok(Batch::ChangeSet(requests)) => {
+                let writer = change_set(self, call, requests, &mut share).await?;
+                share.shrink(writer.len());
+                writer
+            }
             Ok(Batch::Query(request)) => {
                 let writer = self.query_in_batch(call, request).await?;
                 share = self.budget.take(writer.len())?;
@@ -70,7 +74,6 @@ impl TableService {
             },
         };
         let content_type = writer.content_type();
-        // What an answer to writes has room for is part of what its request has.
         let body = AnswerBody::sharing(writer.finish().into(), share);
         let answer = Answer { body, ..Answer::empty(StatusCode::ACCEPTED) };
         Ok(answer.with_text(header::CONTENT_TYPE, &content_type))
@@ -115,13 +118,14 @@ impl TableService {
     }
 }
 
-/// Does the operations of a change set, all or none.
+/// Does the operations of a change set, all or none. The request's share becomes one for the answer too.
 async fn change_set(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
+    share: &mut Share,
 ) -> Result<BatchWriter, ServiceError> {
-    match commit(service, call, requests).await {
+    match commit(service, call, requests, share).await {
         Ok(writer) => Ok(writer),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
@@ -152,6 +156,7 @@ async fn commit(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
+    share: &mut Share,
 ) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let mut table = None;
@@ -171,6 +176,9 @@ async fn commit(
         let error = ErrorCode::InvalidInput.because("The change set has no operations.");
         return Err(at(0)(error));
     };
+    // What is done must be answered, so the answer has its share before.
+    let answer_bytes = answer_bytes(call, requests, &operations);
+    service.budget.grow_up_to_all(share, answer_bytes).await.map_err(at(0))?;
     let version = apply(service, &table, &operations).await?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let mut done = Done::new(call, &table, partition_key, version);
@@ -184,7 +192,22 @@ async fn commit(
             answers.writer.reserve(part.min(MOST_ROOM) * operations.len());
         }
     }
+    debug_assert!(answers.writer.len() <= answer_bytes, "{answer_bytes}");
     Ok(answers.writer)
+}
+
+/// How many bytes the answer has at most, if all is done, but for its last lines.
+fn answer_bytes(
+    call: &Call<'_>,
+    requests: &[SubRequest<'_>],
+    operations: &[Operation<'_>],
+) -> usize {
+    let base = call.base().len();
+    let part = |(request, Operation { write, echo }): (&SubRequest<'_>, &Operation<'_>)| {
+        let id = request.content_id.as_ref().map_or(0, |id| id.len());
+        id + write.answer_bytes(*echo, request.body.len(), base)
+    };
+    requests.iter().zip(operations).map(part).sum()
 }
 
 /// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory

@@ -23,6 +23,16 @@ use crate::wire::{Context, EntityBody, Select, Written, atom};
 /// Room for an entity's address, but for the account's.
 const LOCATION_BYTES: usize = 128;
 
+/// What an answer may have, at most, besides texts of the request: its head, as a part of a batch's
+/// answer; an address, with the table's name and what stands around the keys; an entity's metadata
+/// and elements; a property's type, and by how much its value may be longer than it was sent.
+const HEAD_BYTES: usize = 512;
+const ADDRESS_BYTES: usize = 128;
+const JSON_BYTES: (usize, usize) = (768, 48);
+const ATOM_BYTES: (usize, usize) = (1_536, 72);
+/// How many bytes a byte of a key becomes in an address: a quote is doubled, and each encoded.
+const ENCODED: usize = 6;
+
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -185,6 +195,32 @@ impl<'r> Write<'r> {
             (_, Precondition::Absent, None) => Some(Likeness::Inserted(echo.preference)),
             (_, Precondition::Absent, Some(_)) => None,
             _ => Some(Likeness::Written),
+        }
+    }
+
+    /// How many bytes its answer has at most, given those of its body as it was sent, and of the account's
+    /// address.
+    pub(super) fn answer_bytes(&self, echo: Echo, sent: usize, base: usize) -> usize {
+        if self.precondition != Precondition::Absent {
+            return HEAD_BYTES;
+        }
+        let keys = self.partition_key.len() + self.row_key.len();
+        let address = ADDRESS_BYTES + ENCODED * keys;
+        let properties = self.body.properties.len();
+        // As often as there are addresses, and with as many bytes as become of one: names are printed
+        // twice, and JSON escapes nothing that need not be escaped in what was sent, but quotes of XML.
+        match echo.format {
+            None => HEAD_BYTES + 2 * (base + address),
+            Some(BodyFormat::Json(_)) => {
+                let (entity, property) = JSON_BYTES;
+                let addresses = 3 * address + 5 * base;
+                HEAD_BYTES + addresses + entity + 2 * sent + property * properties
+            }
+            Some(BodyFormat::Atom) => {
+                let (entity, property) = ATOM_BYTES;
+                let addresses = 3 * address + 13 * base;
+                HEAD_BYTES + addresses + entity + 8 * sent + property * properties
+            }
         }
     }
 

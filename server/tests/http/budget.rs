@@ -14,6 +14,17 @@ use crate::support::Server;
 
 /// The answer, of which nobody takes anything yet.
 async fn ask(server: &Server, method: &str, path: &str, body: &str) -> Response<AnswerBody> {
+    let headers = [("Host", "localhost"), ("Accept", "application/json;odata=fullmetadata")];
+    ask_as(server, method, path, &headers, body).await
+}
+
+async fn ask_as(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response<AnswerBody> {
     let path = format!("/{DEVELOPMENT_ACCOUNT}{path}");
     let date = httpdate::fmt_http_date(SystemTime::now());
     let signed = path.split_once('?').map_or(&*path, |(path, _)| path);
@@ -23,11 +34,11 @@ async fn ask(server: &Server, method: &str, path: &str, body: &str) -> Response<
     let authorization = format!("SharedKeyLite {DEVELOPMENT_ACCOUNT}:{signature}");
     let content_type =
         if path.ends_with("$batch") { "multipart/mixed; boundary=b" } else { "application/json" };
-    let request = Request::builder().method(method).uri(&path);
-    let request = request.header("Host", "localhost").header("x-ms-date", date);
+    let request = Request::builder().method(method).uri(&path).header("x-ms-date", date);
     let request = request.header("Authorization", authorization);
-    let request = request.header("Accept", "application/json;odata=fullmetadata");
     let request = request.header("Content-Type", content_type);
+    let request =
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
     server.service.handle(request, Peer { address: None, secure: false }).await
 }
@@ -36,6 +47,103 @@ async fn ask(server: &Server, method: &str, path: &str, body: &str) -> Response<
 fn batch(path: &str) -> String {
     let request = format!("GET /{DEVELOPMENT_ACCOUNT}{path} HTTP/1.1\r\n\r\n");
     format!("--b\r\nContent-Type: application/http\r\n\r\n{request}\r\n--b--\r\n")
+}
+
+const JSON: &str = "Content-Type: application/json";
+
+/// A transaction of a hundred inserts, whose addresses are many times as long as what is sent.
+fn inserts(partition: &str) -> String {
+    let mut batch = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
+    let long = "€".repeat(510);
+    for row in 0..100 {
+        let entity = format!(r#"{{"PartitionKey":"{partition}{long}","RowKey":"{row:02}{long}"}}"#);
+        let head = format!("POST /{DEVELOPMENT_ACCOUNT}/people HTTP/1.1\r\n{JSON}\r\n\r\n");
+        let request = format!("{head}{entity}");
+        batch += &format!("--c\r\nContent-Type: application/http\r\n\r\n{request}\r\n");
+    }
+    batch + "--c--\r\n--b--\r\n"
+}
+
+/// R-S12: an answer that is longer than what was sent has a share before anything is done, and has no
+/// more of it in the end than it needs.
+#[tokio::test]
+async fn r_s12_answers_to_transactions_have_their_own_share() {
+    const MEMORY: usize = 16 << 20;
+    let server = Server::with(Limits { body_memory: MEMORY, ..Limits::default() }).await;
+    let table = ask(&server, "POST", "/Tables", r#"{"TableName":"people"}"#).await;
+    assert_eq!(table.status(), 201);
+    let (mut waiting, mut held) = (Vec::new(), 0);
+    let refused = loop {
+        let answer = ask(&server, "POST", "/$batch", &inserts(&waiting.len().to_string())).await;
+        if answer.status() != 202 {
+            break answer;
+        }
+        let length = answer.body().bytes().len();
+        assert!(length > 3_000_000, "{length}");
+        held += length;
+        assert!(held <= MEMORY, "{} answers wait", waiting.len() + 1);
+        waiting.push(answer);
+    };
+    assert_eq!(refused.status(), 503);
+    assert!(waiting.len() > 2, "{} answers had a share", waiting.len());
+    // What was refused was not done.
+    let again = inserts(&waiting.len().to_string());
+    waiting.clear();
+    let answer = ask(&server, "POST", "/$batch", &again).await;
+    assert!(answer.body().bytes().len() > 3_000_000);
+}
+
+/// R-S12: no answer to an insert is longer than what it had a share for, which the service asserts.
+#[tokio::test]
+async fn r_s12_answers_to_inserts_are_no_longer_than_foreseen() {
+    let server = Server::start().await;
+    let longest = "t".repeat(63);
+    let table = format!(r#"{{"TableName":"{longest}"}}"#);
+    assert_eq!(ask(&server, "POST", "/Tables", &table).await.status(), 201);
+    let names = "ªµº".chars().cycle().take(254).collect::<String>();
+    let quotes = "'".repeat(511);
+    let properties = [
+        String::new(),
+        (0..250).map(|n| format!(r#","A{n}":"""#)).collect(),
+        (0..250).map(|n| format!(r#","A{n}":1e15"#)).collect(),
+        (0..250).map(|n| format!(r#","A{n}@odata.type":"Edm.Double","A{n}":"INF""#)).collect(),
+        (0..9).map(|n| format!(r#","{names}{n}":1e15"#)).collect(),
+        (0..9).map(|n| format!(r#","A{n}":"{}""#, r#"\""#.repeat(20_000))).collect(),
+        (0..9).map(|n| format!(r#","A{n}":"{}""#, "&".repeat(20_000))).collect(),
+        (0..9).map(|n| format!(r#","A{n}":"{}""#, r"\u001f".repeat(20_000))).collect(),
+    ];
+    let (atom, host) = (("x-ms-version", "2014-02-14"), "\"".repeat(259));
+    for (at, properties) in properties.iter().enumerate() {
+        for (form, headers) in [
+            ("f", [("Accept", "application/json;odata=fullmetadata"), ("Host", &*host)]),
+            ("n", [("Accept", "application/json;odata=nometadata"), ("Host", "h")]),
+            ("a", [("Accept", "application/atom+xml"), ("Host", &*host)]),
+            ("p", [("Prefer", "return-no-content"), ("Host", "h")]),
+        ] {
+            let headers = [headers[0], headers[1], atom];
+            let headers = if form == "a" { &headers[..] } else { &headers[..2] };
+            let entity = |row: &str| {
+                let keys = format!(r#""PartitionKey":"{at}{quotes}","RowKey":"{row}{quotes}""#);
+                format!("{{{keys}{properties}}}")
+            };
+            let path = format!("/{longest}");
+            let (alone, batched) = (entity(form), entity(&form.to_uppercase()));
+            let answer = ask_as(&server, "POST", &path, headers, &alone).await;
+            assert_eq!(answer.status(), if form == "p" { 204 } else { 201 }, "{at} {form}");
+            let prefer = if form == "p" { "Prefer: return-no-content\r\n" } else { "" };
+            let request =
+                format!("POST /{DEVELOPMENT_ACCOUNT}{path} HTTP/1.1\r\n{prefer}{JSON}\r\n\r\n");
+            let batch = format!(
+                "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\
+                 Content-Type: application/http\r\nContent-ID: {at}\r\n\r\n{request}{batched}\r\n\
+                 --c--\r\n--b--\r\n"
+            );
+            let answer = ask_as(&server, "POST", "/$batch", headers, &batch).await;
+            let text = String::from_utf8_lossy(answer.body().bytes());
+            let done = if form == "p" { "HTTP/1.1 204" } else { "HTTP/1.1 201" };
+            assert!(answer.status() == 202 && text.contains(done), "{at} {form}: {text:.900}");
+        }
+    }
 }
 
 /// R-S12: whatever was asked, an answer that is not taken leaves less for others.
