@@ -169,13 +169,15 @@ impl Table {
         })
     }
 
-    /// Deletes all entities of a partition, at a cost that does not depend on their number.
+    /// Deletes all entities of a partition, at a cost that does not depend on their number. Where there are none
+    /// nothing is written; the outcome is the newest version there is.
     pub fn delete_partition(&self, partition_key: impl AsRef<[u8]>) -> Commit<Version> {
         self.delete_bounds(partition_key.as_ref(), ALL)
     }
 
     /// Deletes the entities of a partition whose RowKey is in a range, at a cost that does not
-    /// depend on their number. An empty or inverted range deletes nothing.
+    /// depend on their number. An empty or inverted range deletes nothing, see
+    /// [`delete_partition`](Self::delete_partition).
     pub fn delete_range<K: AsRef<[u8]>>(
         &self,
         partition_key: impl AsRef<[u8]>,

@@ -221,7 +221,15 @@ fn open(config: &Config) -> Result<Database, CliError> {
     let database = Database::open(&config.data, options)?;
     let report = database.recovery_report();
     if let Some(tail) = &report.torn_tail {
-        tracing::info!(?tail, "the end of the log was torn: no acknowledged write was in it");
+        match config.durability {
+            Durability::Sync => {
+                tracing::info!(
+                    ?tail,
+                    "the end of the log was torn: no acknowledged write was in it"
+                );
+            }
+            _ => tracing::warn!(?tail, "the end of the log was torn, with what was not synced"),
+        }
     }
     Ok(database)
 }

@@ -41,6 +41,29 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     process.stop();
 }
 
+/// R-S11: who says nothing has each write synced before it is acknowledged.
+#[tokio::test]
+async fn r_s11_writes_are_synced_unless_somebody_says_otherwise() {
+    for (arguments, is_synced) in [(&[][..], true), (&["--durability", "os"], false)] {
+        let directory = TempDir::new().unwrap();
+        let arguments = [&["--admin", "127.0.0.1:0"], arguments].concat();
+        let mut process = Process::start(tablestone(directory.path(), &arguments));
+        let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+        let mut mine = client(process.address_after("listens on http://")).await;
+        assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
+        let mut syncs = Vec::new();
+        for row in 0..5 {
+            let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+            assert_eq!(mine.post("/people", &entity).await.status, 201);
+            let metrics = operator.get("/metrics").await;
+            let (_, after) = metrics.text().split_once("\ntablestone_engine_syncs_total ").unwrap();
+            syncs.push(after.lines().next().unwrap().parse::<u64>().unwrap());
+        }
+        assert_eq!(syncs.is_sorted_by(|a, b| a < b), is_synced, "{syncs:?}");
+        process.stop();
+    }
+}
+
 #[tokio::test]
 async fn it_serves_https() {
     let directory = TempDir::new().unwrap();
