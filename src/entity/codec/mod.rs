@@ -8,7 +8,7 @@
 //! ```text
 //! format       u8       1
 //! flags        u8       bit 0: off is u32
-//! n            u8       0 to 252
+//! n            u8       0 to 255
 //! fingerprints [u8; n]  low byte of the XXH3 hash of each name
 //! kinds        [u8; n]  type of each value; Boolean true and false are two
 //! name ends    [off; n] where each name ends among the names

@@ -3,7 +3,6 @@
 use super::kind::Kind;
 use super::{FORMAT, HEADER, PropertyName, WIDE, fingerprint};
 use crate::entity::datetime::DateTime;
-use crate::entity::entity::Entity;
 use crate::entity::error::RowError;
 use crate::entity::guid::Guid;
 use crate::entity::value::ValueRef;
@@ -68,9 +67,7 @@ impl<'a> EncodedRow<'a> {
     #[inline]
     pub(crate) fn parse(row: &'a [u8]) -> Result<Self, RowError> {
         match *row {
-            [FORMAT, flags @ 0..=WIDE, count, ref rest @ ..]
-                if usize::from(count) <= Entity::MAX_PROPERTIES =>
-            {
+            [FORMAT, flags @ 0..=WIDE, count, ref rest @ ..] => {
                 Self::split(rest, usize::from(count), flags == WIDE)
                     .ok_or_else(|| wrong_length(row.len()))
             }
@@ -368,7 +365,6 @@ fn wrong_header(row: &[u8]) -> RowError {
         [found, ..] if found > FORMAT => RowError::UnsupportedFormat { found, supported: FORMAT },
         [found, ..] if found < FORMAT => damaged(0, "the number of a format", u64::from(found)),
         [_, flags, ..] if flags > WIDE => damaged(1, "flags this build knows", u64::from(flags)),
-        [_, _, count, ..] => damaged(2, "at most 252 properties", u64::from(count)),
         _ => damaged(row.len(), "a row's header of 3 bytes, not the end", row.len() as u64),
     }
 }
