@@ -225,12 +225,15 @@ pub(crate) fn table_of(key: &[u8]) -> TableId {
 /// PartitionKey and RowKey of an encoded key, which may be cut short.
 pub(crate) fn decode(key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (partition, row) = key.split_at(partition_len(key));
-    let component = |terminated: &[u8]| {
-        let mut out = Vec::with_capacity(terminated.len());
-        push_unescaped(&mut out, terminated.strip_suffix(&[TERMINATOR]).unwrap_or(terminated));
-        out
-    };
-    (component(partition.get(table_len(key)..).unwrap_or_default()), component(row))
+    let partition = partition.get(table_len(key)..).unwrap_or_default();
+    (decode_component(partition), decode_component(row))
+}
+
+/// What the caller gave to [`push_component`]; its terminator may be cut off.
+pub(crate) fn decode_component(terminated: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(terminated.len());
+    push_unescaped(&mut out, terminated.strip_suffix(&[TERMINATOR]).unwrap_or(terminated));
+    out
 }
 
 /// Appends a component without its escapes: what the caller gave to [`push_component`].

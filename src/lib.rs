@@ -86,9 +86,9 @@ pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
 #[cfg(feature = "serde")]
 pub use entity::SerdeError;
 pub use entity::{
-    DateTime, ETag, Entity, EntityError, EntityRef, Explain, Filter, FilterError, FilterErrorKind,
-    FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError, Plan, RowError,
-    Shape, Value, ValueRef, ValueType,
+    DateTime, ETag, Entity, EntityError, EntityLimits, EntityRef, Explain, Filter, FilterError,
+    FilterErrorKind, FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError,
+    Plan, RowError, Shape, Value, ValueRef, ValueType,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, OutOfOrder, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::entity::EntityLimits;
 use crate::env::{Env, RealEnv};
 use crate::error::{Error, Result};
 use crate::reference::LARGE_VALUE_BYTES;
@@ -131,6 +132,7 @@ pub struct Options {
     pub(crate) batch_bytes: usize,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
+    pub(crate) entity_limits: EntityLimits,
     pub(crate) large_value_bytes: usize,
     pub(crate) env: Arc<dyn Env>,
 }
@@ -151,6 +153,7 @@ impl Default for Options {
             batch_bytes: 4 << 20,
             key_bytes: 2 << 10,
             value_bytes: 2 << 20,
+            entity_limits: EntityLimits::default(),
             large_value_bytes: LARGE_VALUE_BYTES,
             env: Arc::new(RealEnv::new()),
         }
@@ -202,6 +205,9 @@ setters! {
     /// Bytes of a stored value. Default 2 MiB: an entity of 1 MiB as the service counts, in UTF-16,
     /// may be 1.5 MiB of UTF-8 (R-D04). At most 64 MiB.
     value_bytes: usize;
+    /// How large an entity may be that is written. Default the service's limits, see [`EntityLimits`]
+    /// (R-D01, R-D02, R-D04, W-091).
+    entity_limits: EntityLimits;
     /// The machine to run on. Default [`RealEnv`].
     env: Arc<dyn Env>;
 }
@@ -236,8 +242,9 @@ impl Options {
             ((1..=MOST_KEY_BYTES).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
             ((1..=64 << 20).contains(&self.value_bytes), "value_bytes must be 1 to 64 MiB"),
         ];
-        match checks.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::InvalidArgument((*rule).into())),
+        let mut checks = checks.into_iter().chain(self.entity_limits.rules());
+        match checks.find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::InvalidArgument(rule.into())),
             None => Ok(()),
         }
     }

@@ -116,6 +116,15 @@ impl Draft {
         self.operations.push(Operation { precondition, action, row, row_key_len, value_len });
     }
 
+    /// What is put: the operation's index, the RowKey and the value.
+    pub(crate) fn puts(&self) -> impl Iterator<Item = (usize, Vec<u8>, &[u8])> {
+        let puts = |(_, operation): &(usize, &Operation)| matches!(operation.action, Action::Put);
+        self.operations.iter().enumerate().filter(puts).map(|(index, operation)| {
+            let buffer = self.payload.buffer();
+            (index, key::decode_component(operation.row_key(buffer)), operation.value(buffer))
+        })
+    }
+
     /// Bytes of all keys and values, as the limit of a batch counts them.
     pub(crate) fn bytes(&self) -> usize {
         batch_bytes(self.partition_key.len(), &self.operations)

@@ -1,7 +1,7 @@
 //! Stored rows as a benchmark of this package sees them.
 
 use super::codec::{EncodedRow, Patch, Projection, PropertyName, RawValue, Slot, encode};
-use super::{Entity, EntityError, EntityRef, RowError};
+use super::{Entity, EntityError, EntityLimits, EntityRef, RowError};
 use crate::version::Version;
 
 /// The stored form of an entity.
@@ -34,7 +34,8 @@ impl BenchRow {
     /// The row with an entity's properties merged in; `None` if it cannot be.
     #[must_use]
     pub fn merge(&self, patch: &Entity) -> Option<Self> {
-        Patch::new(patch).ok()?.apply(Some(&self.0)).map(Self).ok()
+        let limits = EntityLimits::default();
+        Patch::new(patch, &limits).ok()?.apply(Some(&self.0), &limits).map(Self).ok()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use super::codec::{EncodedRow, MergeError, Patch, Projection, PropertyName, Slot, encode};
-use super::{DateTime, ETag, Entity, EntityRef, Guid, IfMatch, RowError, ValueRef};
+use super::{DateTime, ETag, Entity, EntityLimits, EntityRef, Guid, IfMatch, RowError, ValueRef};
 use crate::version::Version;
 
 /// The first byte says where the rest is cut into two rows.
@@ -100,8 +100,9 @@ fn check_projection(row: &[u8], entity: &Entity) {
 /// Merges `patch` into `row`; if both are entities, as the decoded ones merge.
 pub(super) fn check_merge(row: &[u8], patch: &[u8]) {
     let Ok(patch) = view(patch).and_then(|view| view.to_entity()) else { return };
-    let Ok(sealed) = Patch::new(&patch) else { return };
-    let merged = sealed.apply(Some(row));
+    let limits = EntityLimits::default();
+    let Ok(sealed) = Patch::new(&patch, &limits) else { return };
+    let merged = sealed.apply(Some(row), &limits);
     let Ok(old) = view(row).and_then(|view| view.to_entity()) else { return };
     let mut expected = old;
     for (name, value) in patch.properties() {

@@ -34,4 +34,5 @@ pub use error::{EntityError, NotAnEntity, ParseError, RowError};
 pub use etag::{ETag, IfMatch};
 pub use filter::{Explain, Filter, FilterError, FilterErrorKind, FilterProperty, Plan};
 pub use guid::Guid;
+pub use limits::EntityLimits;
 pub use value::{FromValue, IntoValue, Value, ValueRef, ValueType};

@@ -128,6 +128,11 @@ impl Batch {
         self.draft.put(row_key.as_bytes(), precondition, value);
     }
 
+    /// What is put: the operation's index, the RowKey and the value.
+    pub(super) fn puts(&self) -> impl Iterator<Item = (usize, Vec<u8>, &[u8])> {
+        self.draft.puts()
+    }
+
     /// What it has so far, and what merges may make of it.
     pub(super) fn into_draft(self) -> (Draft, usize) {
         (self.draft, self.merged_bytes)

@@ -85,7 +85,7 @@ impl TableLoader {
             is_ended: false,
             last_key: Vec::new(),
             next_key: Vec::new(),
-            encoder: Encoder::default(),
+            encoder: Encoder::new(&inner.pipeline().options().entity_limits),
             report: ImportReport { version, ..ImportReport::default() },
         })
     }

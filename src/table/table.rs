@@ -12,6 +12,7 @@ use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::commit::{
     BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
 };
+use crate::entity::EntityLimits;
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::options::{MOST_BATCH_BYTES, MOST_KEY_BYTES, Options};
 use crate::version::Version;
@@ -88,6 +89,11 @@ impl Table {
         let bytes = draft.bytes();
         let write = BatchWrite::new(Arc::clone(incarnation), draft, limits);
         pipeline.begin(bytes, move |pipeline| write.run(pipeline))
+    }
+
+    /// What entities that are written are held against.
+    pub(super) fn entity_limits(&self) -> &EntityLimits {
+        &self.view.inner.pipeline().options().entity_limits
     }
 
     /// A handle whose outcome is an error that is known already.

@@ -10,6 +10,7 @@ mod etags;
 mod foreign_rows;
 mod limits;
 mod naive;
+mod other_limits;
 mod pages;
 mod plans;
 mod random;

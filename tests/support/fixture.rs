@@ -69,6 +69,12 @@ impl TestDb {
         self.database = Some(Database::open(self.dir.path(), self.options.clone()).unwrap());
     }
 
+    /// The same, with other options from then on.
+    pub fn reopen_with(&mut self, options: Options) {
+        self.options = options;
+        self.reopen();
+    }
+
     /// Bytes that the files in the directory take.
     pub fn disk_bytes(&self) -> u64 {
         let files = std::fs::read_dir(self.path()).unwrap();

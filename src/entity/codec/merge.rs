@@ -2,10 +2,10 @@
 
 use super::kind::Kind;
 use super::row::{EncodedRow, Stored};
-use super::write::{encode, push_row};
+use super::write::{Encoder, push_row};
 use crate::entity::entity::Entity;
 use crate::entity::error::{EntityError, RowError};
-use crate::entity::limits::{check_count, check_size, keys_size, utf16_length};
+use crate::entity::limits::{EntityLimits, keys_size, utf16_length};
 
 /// Why a merge has no result.
 #[derive(Debug, PartialEq)]
@@ -37,21 +37,37 @@ pub(crate) struct Patch {
 }
 
 impl Patch {
-    pub(crate) fn new(entity: &Entity) -> Result<Self, EntityError> {
+    /// A patch that, by itself, is an entity within these limits.
+    pub(crate) fn new(entity: &Entity, limits: &EntityLimits) -> Result<Self, EntityError> {
         let keys_size = keys_size(entity.partition_key(), entity.row_key());
-        Ok(Self { row: encode(entity)?, keys_size })
+        Ok(Self { row: Encoder::new(limits).encode_whole(entity)?, keys_size })
     }
 
-    /// The row of the merged entity: of the patch alone, if nothing is stored.
-    pub(crate) fn apply(self, stored: Option<&[u8]>) -> Result<Vec<u8>, MergeError> {
+    /// The row of the patch alone.
+    pub(crate) fn row(&self) -> &[u8] {
+        &self.row
+    }
+
+    /// The row of the merged entity, which is checked against the limits: of the patch alone, if nothing
+    /// is stored.
+    pub(crate) fn apply(
+        &self,
+        stored: Option<&[u8]>,
+        limits: &EntityLimits,
+    ) -> Result<Vec<u8>, MergeError> {
         match stored {
-            Some(row) => merge(row, &self.row, self.keys_size),
-            None => Ok(self.row),
+            Some(row) => merge(row, &self.row, self.keys_size, limits),
+            None => Ok(self.row.clone()),
         }
     }
 }
 
-pub(super) fn merge(row: &[u8], patch: &[u8], keys_size: usize) -> Result<Vec<u8>, MergeError> {
+pub(super) fn merge(
+    row: &[u8],
+    patch: &[u8],
+    keys_size: usize,
+    limits: &EntityLimits,
+) -> Result<Vec<u8>, MergeError> {
     let (row, patch) = (EncodedRow::parse(row)?, EncodedRow::parse(patch)?);
     let mut merged = Vec::with_capacity(row.len() + patch.len());
     for slot in row.slots() {
@@ -65,20 +81,24 @@ pub(super) fn merge(row: &[u8], patch: &[u8], keys_size: usize) -> Result<Vec<u8
             None => merged.push(new),
         }
     }
-    check_count(merged.len())?;
-    check_stored_size(&merged, keys_size)?;
+    limits.check_count(merged.len())?;
+    check_stored_size(&merged, keys_size, limits)?;
     let mut out = Vec::new();
     push_row(&mut out, merged.into_iter());
     Ok(out)
 }
 
 /// Checks R-D04. Text is only counted if the bytes leave a doubt: it has no more UTF-16 units.
-fn check_stored_size(properties: &[Stored<'_>], keys_size: usize) -> Result<(), EntityError> {
+fn check_stored_size(
+    properties: &[Stored<'_>],
+    keys_size: usize,
+    limits: &EntityLimits,
+) -> Result<(), EntityError> {
     let bound = |p: &Stored<'_>| 8 + 2 * p.name.len() + 2 * p.value.len() + 4;
-    if check_size(keys_size + properties.iter().map(bound).sum::<usize>()).is_ok() {
+    if limits.check_size(keys_size + properties.iter().map(bound).sum::<usize>()).is_ok() {
         return Ok(());
     }
-    check_size(keys_size + properties.iter().map(stored_size).sum::<usize>())
+    limits.check_size(keys_size + properties.iter().map(stored_size).sum::<usize>())
 }
 
 /// What [`property_size`](crate::entity::limits::property_size) says of the decoded property.

@@ -20,6 +20,7 @@
 //! Everything before the value ends is the row's shape. Entities of one kind have it in common, so
 //! it compresses as one match, and a property is where it was in the row before.
 
+mod check;
 mod kind;
 mod merge;
 mod project;
@@ -28,6 +29,7 @@ mod row;
 mod tests;
 mod write;
 
+pub(crate) use check::check_row;
 pub(crate) use merge::MergeError;
 pub(crate) use merge::Patch;
 pub(crate) use project::Projection;

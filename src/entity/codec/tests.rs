@@ -6,9 +6,21 @@ use super::merge::merge;
 use super::*;
 use crate::Version;
 use crate::entity::testing::{entities, merged, names, values};
-use crate::entity::{DateTime, Entity, EntityError, EntityRef, Guid, RowError, Value, ValueRef};
+use crate::entity::{
+    DateTime, Entity, EntityError, EntityLimits, EntityRef, Guid, RowError, Value, ValueRef,
+};
 
 const AT: Version = Version::from_ticks(1);
+
+fn encoder() -> Encoder {
+    Encoder::new(&EntityLimits::default())
+}
+
+/// The patch that an entity is, put over a row.
+fn patched(patch: &Entity, row: Option<&[u8]>) -> Result<Vec<u8>, MergeError> {
+    let limits = EntityLimits::default();
+    Patch::new(patch, &limits).unwrap().apply(row, &limits)
+}
 
 fn whole(parts: [&[u8]; 2]) -> Vec<u8> {
     parts.concat()
@@ -33,7 +45,7 @@ proptest! {
     fn rows_in_a_row_are_as_rows_alone(
         several in prop::collection::vec((entities(6), 1usize..3, any::<bool>()), 1..6),
     ) {
-        let mut encoder = Encoder::default();
+        let mut encoder = encoder();
         for (entity, times, breaks) in several {
             for _ in 0..times {
                 prop_assert_eq!(encoder.encode_whole(&entity), encode(&entity));
@@ -54,7 +66,7 @@ proptest! {
         names in prop::collection::btree_set(names(), 0..6),
         rows in prop::collection::vec(prop::collection::vec(values(), 6), 1..6),
     ) {
-        let mut encoder = Encoder::default();
+        let mut encoder = encoder();
         for values in rows {
             let entity = names.iter().zip(values);
             let entity = entity.fold(Entity::new("p", "r"), |it, (name, value)| it.with(name, value));
@@ -63,11 +75,39 @@ proptest! {
     }
 }
 
+proptest! {
+    /// R-D01, R-D02, R-D04, W-091: an encoder refuses what is beyond its limits and nothing else, whatever
+    /// it knows of the names before.
+    #[test]
+    fn w_091_rows_keep_the_limits_of_their_encoder(
+        several in prop::collection::vec((entities(6), 1usize..3), 1..6),
+        (properties, name, text) in (1usize..7, 1usize..12, 1usize..14),
+        (binary, size) in (1usize..14, 20usize..200),
+    ) {
+        let limits = EntityLimits::default()
+            .properties(properties)
+            .name_length(name)
+            .string_length(text)
+            .binary_length(binary)
+            .size(size);
+        let mut encoder = Encoder::new(&limits);
+        for (entity, times) in several {
+            let expected = entity.validate_within(&limits).and_then(|()| encode(&entity));
+            for _ in 0..times {
+                prop_assert_eq!(&encoder.encode_whole(&entity), &expected);
+            }
+            let row = encode(&entity).unwrap();
+            let checked = check_row(entity.partition_key(), entity.row_key(), &row, &limits);
+            prop_assert_eq!(checked, expected.map(|_| ()));
+        }
+    }
+}
+
 /// R-D01, R-D02, R-D04: what follows a row of the same names is held against the same limits.
 #[test]
 fn r_d04_rows_of_the_same_names_keep_the_limits() {
     let rows = |names: &[String], values: [&Value; 3]| {
-        let mut encoder = Encoder::default();
+        let mut encoder = encoder();
         values.map(|value| {
             let entity = |it: Entity, name: &String| it.with(name.as_str(), value.clone());
             let entity = names.iter().fold(Entity::new("p".repeat(1_000), "r"), entity);
@@ -100,7 +140,7 @@ fn r_d04_rows_of_the_same_names_keep_the_limits() {
     // Names that alone make offsets wide.
     let [first, second, _] = rows(&names(255), [&small, &small, &small]);
     assert!(first.is_ok_and(|length| length > 252 * 255) && second.is_ok());
-    let mut encoder = Encoder::default();
+    let mut encoder = encoder();
     let many = Entity::new("", "");
     let many = (0..253).fold(many, |it, at| it.with(format!("P{at}"), true));
     assert_eq!(encoder.encode_whole(&many), encode(&many));
@@ -115,7 +155,7 @@ fn r_d04_rows_of_the_same_names_keep_the_limits() {
 fn r_d02_a_name_may_not_come_twice() {
     let of = |names: &[&'static str]| {
         let properties: Vec<_> = names.iter().map(|name| (*name, ValueRef::Int32(1))).collect();
-        Encoder::default().encode_properties("p", "r", properties.into_iter(), whole)
+        encoder().encode_properties("p", "r", properties.into_iter(), whole)
     };
     assert!(of(&["A", "B", "a"]).is_ok());
     for names in [&["A", "B", "A"][..], &["A", "A"], &["B", "A", "A"]] {
@@ -123,7 +163,7 @@ fn r_d02_a_name_may_not_come_twice() {
     }
     let many: Vec<String> = (0..252).map(|at| format!("P{at}")).collect();
     let many = many.iter().map(|name| (&**name, ValueRef::Int32(1)));
-    assert!(Encoder::default().encode_properties("p", "r", many, whole).is_ok());
+    assert!(encoder().encode_properties("p", "r", many, whole).is_ok());
     assert_eq!(of(&["Timestamp"]), Err(EntityError::NameReserved { name: "Timestamp".into() }));
 }
 
@@ -247,9 +287,7 @@ fn r_d09_a_merge_that_grows_over_a_limit_is_refused() {
     let numbered = |from: usize, to: usize| {
         (from..to).fold(Entity::new("p", "r"), |e, i| e.with(format!("P{i}"), true))
     };
-    let apply = |old: &Entity, patch: &Entity| {
-        Patch::new(patch).unwrap().apply(Some(&encode(old).unwrap()))
-    };
+    let apply = |old: &Entity, patch: &Entity| patched(patch, Some(&encode(old).unwrap()));
     assert!(apply(&numbered(0, 200), &numbered(100, 252)).is_ok());
     let many = EntityError::TooManyProperties { found: 253, limit: 252 };
     assert_eq!(apply(&numbered(0, 200), &numbered(100, 253)), Err(many.into()));
@@ -267,7 +305,7 @@ fn r_d09_a_merge_that_grows_over_a_limit_is_refused() {
         let large = EntityError::TooLarge { size: (1 << 20) + 1, limit: 1 << 20 };
         assert_eq!(apply(&old, &patch(room + 1)), Err(large.into()));
         // A patch that makes room fits, no matter how full the entity was.
-        assert!(Patch::new(&entity(&[("S00", 1.into())])).unwrap().apply(Some(&full)).is_ok());
+        assert!(patched(&entity(&[("S00", 1.into())]), Some(&full)).is_ok());
     }
 }
 
@@ -275,10 +313,10 @@ fn r_d09_a_merge_that_grows_over_a_limit_is_refused() {
 #[test]
 fn r_d05_a_merge_keeps_what_the_patch_leaves_out() {
     let patch = entity(&[("A", 1.into())]).with("B", None::<i32>);
-    let alone = Patch::new(&patch).unwrap().apply(None).unwrap();
+    let alone = patched(&patch, None).unwrap();
     assert!(same_properties(&decode(&alone).unwrap(), &patch));
     let old = entity(&[("A", "text".into()), ("B", 2.into())]);
-    let row = Patch::new(&patch).unwrap().apply(Some(&encode(&old).unwrap())).unwrap();
+    let row = patched(&patch, Some(&encode(&old).unwrap())).unwrap();
     let expected = entity(&[("A", 1.into()), ("B", 2.into())]);
     assert!(same_properties(&decode(&row).unwrap(), &expected));
 }
@@ -409,7 +447,7 @@ proptest! {
     #[test]
     fn r_d09_a_merge_is_that_of_the_decoded_entities(old in entities(12), patch in entities(12)) {
         let (row, expected) = (encode(&old).unwrap(), merged(&old, &patch));
-        let merged = Patch::new(&patch).unwrap().apply(Some(&row)).unwrap();
+        let merged = patched(&patch, Some(&row)).unwrap();
         prop_assert_eq!(merged, encode(&expected).unwrap());
     }
 
@@ -457,6 +495,6 @@ proptest! {
         crate::entity::fuzz::check_row(&row);
         crate::entity::fuzz::check_merge(&row, &encode(&patch).unwrap());
         crate::entity::fuzz::check_merge(&encode(&patch).unwrap(), &row);
-        let _ = merge(&row, &row, 4);
+        let _ = merge(&row, &row, 4, &EntityLimits::default());
     }
 }

@@ -6,23 +6,27 @@ use super::row::Stored;
 use super::{FORMAT, HEADER, WIDE, fingerprint};
 use crate::entity::entity::Entity;
 use crate::entity::error::EntityError;
-use crate::entity::limits::{check_count, check_entity_size, check_name, check_size, check_value};
+use crate::entity::limits::EntityLimits;
 use crate::entity::value::ValueRef;
 
-/// Bytes of values that are encoded before their lengths are known: no String or Binary of that length
-/// is too long, and offsets are narrow.
-const MOST_VALUES: usize = Entity::MAX_STRING_LENGTH;
-const _: () = assert!(MOST_VALUES <= Entity::MAX_BINARY_LENGTH && MOST_VALUES <= u16::MAX as usize);
+/// Most bytes of values that are encoded before their lengths are known: offsets are narrow.
+const MOST_VALUES: usize = 32 << 10;
+const _: () = assert!(MOST_VALUES <= u16::MAX as usize);
+/// Offsets reach as far as names or values may: a UTF-16 unit, which counts 2, has up to 3 bytes.
+const _: () = assert!(EntityLimits::LARGEST.size / 2 * 3 <= u32::MAX as usize);
 
-/// The stored form of an entity, which is checked against the limits.
+/// The stored form of an entity, which is checked against the default limits.
 pub(crate) fn encode(entity: &Entity) -> Result<Vec<u8>, EntityError> {
-    Encoder::default().encode_whole(entity)
+    Encoder::new(&EntityLimits::default()).encode_whole(entity)
 }
 
 /// Encodes entities one after the other. Names that are those of the entity before, as they mostly are,
 /// were checked and hashed with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Encoder {
+    limits: EntityLimits,
+    /// Bytes of values of which no String or Binary is too long.
+    most_values: usize,
     /// Names that differ, each of which a property may have.
     names: Vec<u8>,
     /// Where each name ends.
@@ -35,23 +39,33 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// What `with` makes of the stored form of an entity, which is checked against the limits and comes in
-    /// two parts.
-    pub(crate) fn encode<R>(
-        &mut self,
-        entity: &Entity,
-        with: impl FnOnce([&[u8]; 2]) -> R,
-    ) -> Result<R, EntityError> {
-        let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
-        self.encode_properties(entity.partition_key(), entity.row_key(), properties, with)
+    /// An encoder of entities that are checked against these limits.
+    pub(crate) fn new(limits: &EntityLimits) -> Self {
+        Self {
+            limits: *limits,
+            most_values: limits.string_length.min(limits.binary_length).min(MOST_VALUES),
+            names: Vec::new(),
+            ends: Vec::new(),
+            fingerprints: Vec::new(),
+            directory: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// What entities are held against.
+    pub(crate) fn limits(&self) -> &EntityLimits {
+        &self.limits
     }
 
     /// The stored form of an entity in one piece.
     pub(crate) fn encode_whole(&mut self, entity: &Entity) -> Result<Vec<u8>, EntityError> {
-        self.encode(entity, |parts| parts.concat())
+        let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
+        let whole = |parts: [&[u8]; 2]| parts.concat();
+        self.encode_properties(entity.partition_key(), entity.row_key(), properties, whole)
     }
 
-    /// What `with` makes of the stored form of an entity of these keys and properties, likewise.
+    /// What `with` makes of the stored form of an entity of these keys and properties, which is checked
+    /// against the limits and comes in two parts.
     pub(crate) fn encode_properties<'p, R>(
         &mut self,
         partition_key: &str,
@@ -59,12 +73,12 @@ impl Encoder {
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
         with: impl FnOnce([&[u8]; 2]) -> R,
     ) -> Result<R, EntityError> {
-        check_count(properties.len())?;
+        self.limits.check_count(properties.len())?;
         if self.encode_alike(partition_key, row_key, properties.clone()).is_some() {
             return Ok(with([&self.directory, &self.values]));
         }
         self.learn(properties.clone())?;
-        check_entity_size(partition_key, row_key, properties.clone())?;
+        self.limits.check_entity_size(partition_key, row_key, properties.clone())?;
         let mut row = Vec::new();
         let fingerprints = self.fingerprints.iter().copied();
         let property = |((name, value), fingerprint)| Checked { name, value, fingerprint };
@@ -84,7 +98,7 @@ impl Encoder {
         if count != self.ends.len() || !self.make_directory() {
             return None;
         }
-        let Self { names, ends, directory, values, .. } = self;
+        let Self { limits, most_values, names, ends, directory, values, .. } = self;
         let value_ends_at = directory.len() - 2 * count;
         let (shape, value_ends) = directory.split_at_mut_checked(value_ends_at)?;
         let kinds = shape.get_mut(HEADER + count..)?;
@@ -98,14 +112,14 @@ impl Encoder {
             start = end;
             *kind = Kind::of(value) as u8;
             push_value(values, value);
-            if values.len() > MOST_VALUES {
+            if values.len() > *most_values {
                 return None;
             }
             *value_end = (values.len() as u16).to_le_bytes();
         }
         // No text has more UTF-16 units than bytes.
         let keys = 4 + 2 * (partition_key.len() + row_key.len());
-        check_size(keys + 2 * (names.len() + values.len()) + (8 + 4) * count).ok()
+        limits.check_size(keys + 2 * (names.len() + values.len()) + (8 + 4) * count).ok()
     }
 
     /// Makes the directory of rows of the names, with room for kinds and ends of values, unless it is
@@ -134,8 +148,8 @@ impl Encoder {
         self.fingerprints.clear();
         self.directory.clear();
         for (name, value) in properties {
-            check_name(name)?;
-            check_value(name, value)?;
+            self.limits.check_name(name)?;
+            self.limits.check_value(name, value)?;
             let fingerprint = fingerprint(name.as_bytes());
             let mut alike = memchr::memchr_iter(fingerprint, &self.fingerprints);
             if alike.any(|at| self.name(at) == Some(name.as_bytes())) {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::error::FilterError;
 use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
-use crate::entity::limits::check_identifier;
+use crate::entity::limits::EntityLimits;
 use crate::entity::value::Value;
 
 /// A condition on the properties and keys of entities (R-D06): parsed from the text of a `$filter`,
@@ -164,9 +164,9 @@ impl Operand {
     }
 }
 
-/// Whether an entity can have something of that name.
+/// Whether an entity can have something of that name, whatever the limits are or were.
 pub(super) fn is_comparable(name: &str) -> bool {
-    check_identifier(name).is_ok()
+    EntityLimits::LARGEST.check_identifier(name).is_ok()
 }
 
 impl Node {

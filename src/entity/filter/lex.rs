@@ -158,7 +158,7 @@ impl<'a> Lexer<'a> {
         if is_comparable(word) {
             return Ok(Token::Name(word));
         }
-        Err(self.syntax(start, "a property's name (an identifier of at most 255 characters)"))
+        Err(self.syntax(start, "a property's name (an identifier of at most 65,536 characters)"))
     }
 
     /// The text between quotes, from the first quote on.

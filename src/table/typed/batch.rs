@@ -1,22 +1,24 @@
 //! [`EntityBatch`]: an entity group transaction of typed entities in the making.
 //!
 //! Invariant: entities are checked and encoded when they are added; the first that breaks a rule
-//! fails the whole batch when it is committed.
+//! fails the whole batch when it is committed. Limits are the database's, which is known by then. Until then
+//! entities are held against those that most have, the defaults, and what is beyond them is encoded all the
+//! same; if the database has others, rows are held against these.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::view::not_an_entity;
 use crate::commit::Precondition;
-use crate::entity::codec::{Encoder, MergeError, Patch};
-use crate::entity::{Entity, EntityError, ValueRef};
+use crate::entity::codec::{Encoder, MergeError, Patch, check_row};
+use crate::entity::{Entity, EntityError, EntityLimits, ValueRef};
 use crate::error::{Error, MergeRefusal, Result};
 use crate::table::batch::Batch;
 
 /// Operations on entities of one partition that are done all or none (R-E07), with typed
 /// properties: a [`Batch`] of entities.
 ///
-/// Rules of the data model and limits are checked by the time the batch is committed with
+/// Rules of the data model and the database's limits are checked by the time the batch is committed with
 /// [`EntityTable::commit`](crate::EntityTable::commit); the error names the operation.
 ///
 /// ```
@@ -31,24 +33,41 @@ pub struct EntityBatch {
     partition_key: String,
     /// Has a deletion for what broke a rule.
     batch: Batch,
-    /// The first entity that broke a rule.
-    broken: Option<(usize, EntityError)>,
+    /// Has the limits that entities are held against when they are added.
     encoder: Encoder,
-    /// If there are merges, for their errors: the table, once it is known.
-    table: Option<Arc<OnceLock<Box<str>>>>,
+    /// Whether the database may have other limits.
+    may_differ: bool,
+    /// The first entity that broke a rule under the encoder's limits.
+    refused: Option<Box<(usize, EntityError)>>,
+    /// The first that breaks one under any limits.
+    broken: Option<Box<(usize, EntityError)>>,
+    /// Which the operations know by their places among them.
+    merges: Vec<Merge>,
+    /// If there are merges: what they are done with, once the batch is committed.
+    target: Option<Arc<OnceLock<Target>>>,
 }
 
 impl EntityBatch {
     /// An empty batch on one partition.
     #[must_use]
     pub fn new(partition_key: impl Into<String>) -> Self {
+        let batch = Self::within(&EntityLimits::default(), partition_key);
+        Self { may_differ: true, ..batch }
+    }
+
+    /// An empty batch for a database of these limits.
+    #[inline]
+    pub(super) fn within(limits: &EntityLimits, partition_key: impl Into<String>) -> Self {
         let partition_key = partition_key.into();
         Self {
             batch: Batch::new(partition_key.as_str()),
             partition_key,
+            encoder: Encoder::new(limits),
+            may_differ: false,
+            refused: None,
             broken: None,
-            encoder: Encoder::default(),
-            table: None,
+            merges: Vec::new(),
+            target: None,
         }
     }
 
@@ -88,12 +107,11 @@ impl EntityBatch {
     /// Stores an entity in place of what is there: properties that it does not have are dropped
     /// (R-D09).
     pub fn put(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let Self { encoder, batch, .. } = self;
-        let row_key = entity.row_key();
-        let put = |parts: [&[u8]; 2]| batch.put_parts(row_key, precondition, parts);
-        let checked = check_partition(&self.partition_key, entity);
-        let done = checked.and_then(|()| encoder.encode(entity, put));
-        self.note(row_key, done)
+        if let Err(error) = check_partition(&self.partition_key, entity) {
+            return self.refuse(entity.row_key(), error);
+        }
+        let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
+        self.put_properties(entity.row_key(), properties, precondition)
     }
 
     /// Like [`put`](Self::put), for an entity of the batch's partition that need not be made: its
@@ -125,22 +143,66 @@ impl EntityBatch {
     ) -> &mut Self {
         let Self { encoder, batch, partition_key, .. } = self;
         let put = |parts: [&[u8]; 2]| batch.put_parts(row_key, precondition, parts);
-        let done = encoder.encode_properties(partition_key, row_key, properties, put);
-        self.note(row_key, done)
+        match encoder.encode_properties(partition_key, row_key, properties.clone(), put) {
+            Ok(()) => self,
+            Err(error) => {
+                let properties: Vec<_> = properties.collect();
+                self.put_beyond(row_key, &properties, precondition, error)
+            }
+        }
+    }
+
+    /// Puts what was refused with an error, if the database may have limits that allow it.
+    #[cold]
+    fn put_beyond(
+        &mut self,
+        row_key: &str,
+        properties: &[(&str, ValueRef<'_>)],
+        precondition: Precondition,
+        error: EntityError,
+    ) -> &mut Self {
+        if !self.may_differ {
+            return self.refuse(row_key, error);
+        }
+        self.refused.get_or_insert_with(|| Box::new((self.batch.len(), error)));
+        let Self { batch, partition_key, .. } = self;
+        let put = |parts: [&[u8]; 2]| batch.put_parts(row_key, precondition, parts);
+        let mut encoder = Encoder::new(&EntityLimits::LARGEST);
+        let properties = properties.iter().copied();
+        match encoder.encode_properties(partition_key, row_key, properties, put) {
+            Ok(()) => self,
+            Err(error) => self.refuse(row_key, error),
+        }
     }
 
     /// Sets an entity's properties, also to another type, and keeps its others (R-D09).
     pub fn merge(&mut self, entity: &Entity, precondition: Precondition) -> &mut Self {
-        let row_key = entity.row_key();
-        let patch = check_partition(&self.partition_key, entity).and_then(|()| Patch::new(entity));
-        let done = patch.map(|patch| {
-            let table = Arc::clone(self.table.get_or_insert_default());
-            let keys = (table, self.partition_key.clone(), row_key.to_owned());
-            self.batch.merge(row_key, precondition, move |stored| {
-                patch.apply(stored).map_err(|error| refusal(error, &keys))
-            });
+        match self.patch(entity) {
+            Ok(patch) => self.add_merge(entity.row_key(), precondition, patch),
+            Err(error) => self.refuse(entity.row_key(), error),
+        }
+    }
+
+    fn patch(&mut self, entity: &Entity) -> Result<Patch, EntityError> {
+        check_partition(&self.partition_key, entity)?;
+        match Patch::new(entity, self.encoder.limits()) {
+            Err(error) if self.may_differ => {
+                self.refused.get_or_insert_with(|| Box::new((self.batch.len(), error)));
+                Patch::new(entity, &EntityLimits::LARGEST)
+            }
+            patch => patch,
+        }
+    }
+
+    fn add_merge(&mut self, row_key: &str, precondition: Precondition, patch: Patch) -> &mut Self {
+        let target = Arc::clone(self.target.get_or_insert_default());
+        let place = self.merges.len();
+        self.merges.push(Merge { index: self.batch.len(), row_key: row_key.to_owned(), patch });
+        self.batch.merge(row_key, precondition, move |stored| match target.get() {
+            Some(target) => target.merge(place, stored),
+            None => Err("its batch was not committed".into()),
         });
-        self.note(row_key, done)
+        self
     }
 
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
@@ -149,24 +211,74 @@ impl EntityBatch {
         self
     }
 
-    fn note(&mut self, row_key: &str, done: Result<(), EntityError>) -> &mut Self {
-        if let Err(error) = done {
-            self.broken.get_or_insert((self.batch.len(), error));
-            self.batch.delete(row_key, Precondition::None);
-        }
+    /// Adds a deletion in the place of an entity that breaks a rule, whatever limits the database may have.
+    fn refuse(&mut self, row_key: &str, error: EntityError) -> &mut Self {
+        let fault = Box::new((self.batch.len(), error));
+        self.refused.get_or_insert_with(|| fault.clone());
+        self.broken.get_or_insert(fault);
+        self.batch.delete(row_key, Precondition::None);
         self
     }
 
-    /// The batch of bytes, for a table of that name.
-    pub(super) fn encoded(self, table: &str) -> Result<Batch> {
-        let Self { batch, broken, table: name, .. } = self;
-        if let Some((index, source)) = broken {
+    /// The batch of bytes, for a table of that name in a database of these limits.
+    pub(super) fn encoded(self, table: &str, limits: &EntityLimits) -> Result<Batch> {
+        if let Some((index, source)) = self.first_beyond(limits) {
             return Err(Error::Entity { index, source: Box::new(source) });
         }
-        if let Some(name) = name {
-            name.get_or_init(|| table.into());
+        let Self { partition_key, batch, merges, target, .. } = self;
+        if let Some(target) = target {
+            let (table, limits) = (table.into(), *limits);
+            target.get_or_init(|| Target { table, partition_key, limits, merges });
         }
         Ok(batch)
+    }
+
+    /// The first entity that breaks a rule under these limits.
+    fn first_beyond(&self, limits: &EntityLimits) -> Option<(usize, EntityError)> {
+        let expected = self.encoder.limits();
+        if limits == expected || self.refused.is_none() && limits.allow(expected) {
+            return self.refused.as_deref().cloned();
+        }
+        let fault = |index, row_key: &str, row: &[u8]| {
+            Some((index, check_row(&self.partition_key, row_key, row, limits).err()?))
+        };
+        let put = self.batch.puts().find_map(|(index, row_key, row)| {
+            fault(index, &String::from_utf8_lossy(&row_key), row)
+        });
+        let mut merges = self.merges.iter();
+        let merge = merges.find_map(|it| fault(it.index, &it.row_key, it.patch.row()));
+        let found = [put, merge, self.broken.as_deref().cloned()];
+        found.into_iter().flatten().min_by_key(|(index, _)| *index)
+    }
+}
+
+/// An entity to be merged with what is stored: which operation of its batch that is.
+struct Merge {
+    index: usize,
+    row_key: String,
+    patch: Patch,
+}
+
+/// The merges of a batch, and where it is committed to.
+struct Target {
+    table: Box<str>,
+    partition_key: String,
+    limits: EntityLimits,
+    merges: Vec<Merge>,
+}
+
+impl Target {
+    fn merge(&self, place: usize, stored: Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> {
+        let Some(Merge { row_key, patch, .. }) = self.merges.get(place) else {
+            return Err("its batch has no such merge".into());
+        };
+        patch.apply(stored, &self.limits).map_err(|error| match error {
+            MergeError::Entity(error) => error.into(),
+            MergeError::Row(error) => {
+                let keys = (self.partition_key.as_bytes(), row_key.as_bytes());
+                not_an_entity(&self.table, keys.0, keys.1, error).into()
+            }
+        })
     }
 }
 
@@ -178,19 +290,6 @@ fn check_partition(expected: &str, entity: &Entity) -> Result<(), EntityError> {
         expected: expected.into(),
         found: entity.partition_key().into(),
     })
-}
-
-/// The table, once it is known, PartitionKey and RowKey of an entity that is merged.
-type Keys = (Arc<OnceLock<Box<str>>>, String, String);
-
-fn refusal(error: MergeError, (table, partition, row): &Keys) -> MergeRefusal {
-    match error {
-        MergeError::Entity(error) => error.into(),
-        MergeError::Row(error) => {
-            let table = table.get().map_or("", |name| &**name);
-            not_an_entity(table, partition.as_bytes(), row.as_bytes(), error).into()
-        }
-    }
 }
 
 impl fmt::Debug for EntityBatch {

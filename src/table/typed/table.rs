@@ -130,7 +130,7 @@ impl EntityTable {
     /// first operation, in order, that could not be done. Errors of entities that break a rule
     /// ([`Error::Entity`]) come before those of conditions.
     pub fn commit(&self, batch: EntityBatch) -> Commit<Version> {
-        match batch.encoded(self.name()) {
+        match batch.encoded(self.name(), self.table.entity_limits()) {
             Ok(batch) => self.table.commit(batch),
             Err(error) => self.table.refuse(error),
         }
@@ -141,7 +141,7 @@ impl EntityTable {
         partition_key: &str,
         operation: impl FnOnce(&mut EntityBatch) -> &mut EntityBatch,
     ) -> Commit<Version> {
-        let mut batch = EntityBatch::new(partition_key);
+        let mut batch = EntityBatch::within(self.table.entity_limits(), partition_key);
         operation(&mut batch);
         self.commit(batch)
     }
@@ -152,7 +152,8 @@ impl EntityTable {
     /// [`Error::Entity`] with the entity's place among `entities`; as for any write. Entities
     /// before the error may have been stored; each commit is whole.
     pub fn import(&self, entities: impl IntoIterator<Item = Entity>) -> Result<ImportReport> {
-        let (mut broken, mut encoder) = (None, Encoder::default());
+        let mut encoder = Encoder::new(self.table.entity_limits());
+        let mut broken = None;
         let rows = entities.into_iter().enumerate().map_while(|(index, entity)| {
             match encoder.encode_whole(&entity) {
                 Ok(row) => {
