@@ -51,16 +51,16 @@ impl Drop for Looking<'_> {
     }
 }
 
-/// Those who are woken when this is dropped, each even if another's waker panics. To be dropped without the
+/// Tasks that are woken when this is dropped, each even if another's waker panics. To be dropped without the
 /// log: a waker, and what it is the last to hold, is the caller's code, which may come back here.
 #[must_use = "they are woken when it is dropped"]
 #[derive(Debug, Default)]
-pub(crate) struct Woken(BTreeMap<WaiterKey, Waiter>);
+pub(crate) struct Woken(Vec<Waker>);
 
 impl Drop for Woken {
     fn drop(&mut self) {
-        for waiter in std::mem::take(&mut self.0).into_values() {
-            if catch_unwind(AssertUnwindSafe(|| waiter.waker.wake())).is_err() {
+        for waker in std::mem::take(&mut self.0) {
+            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
                 tracing::error!("the waker of a task that waits for its commit panicked");
             }
         }
@@ -101,11 +101,22 @@ impl Waiters {
         waiter.is_some()
     }
 
-    /// Wakes everybody who waits for a version up to this one, when what this gives is dropped.
+    /// Wakes everybody who waits for a version up to this one: threads at once, so that they come back with
+    /// what the next group is to have before the log is released; tasks when what this gives is dropped.
     pub(crate) fn wake_through(&self, visible: Version) -> Woken {
-        let mut state = self.state.lock();
-        let rest = state.waiting.split_off(&WaiterKey { version: visible.next(), number: 0 });
-        Woken(std::mem::replace(&mut state.waiting, rest))
+        let woken = {
+            let mut state = self.state.lock();
+            let rest = state.waiting.split_off(&WaiterKey { version: visible.next(), number: 0 });
+            std::mem::replace(&mut state.waiting, rest)
+        };
+        let mut tasks = Vec::new();
+        for Waiter { waker, role } in woken.into_values() {
+            match role {
+                Role::Thread => waker.wake(),
+                Role::Task => tasks.push(waker),
+            }
+        }
+        Woken(tasks)
     }
 
     /// Wakes the first waiting thread, to drive the log; says whether there is one.
