@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
-use tablestone::{Continuation, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
+use tablestone::{Continuation, Entity, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
 
 use super::answer::{Answer, Shape};
 use super::call::Call;
@@ -218,9 +218,18 @@ fn next(call: &Call<'_>) -> Result<Option<Continuation>, ServiceError> {
     }
 }
 
-/// What a `$filter` says.
+/// What a `$filter` says. The engine knows of properties with longer names than any is given here.
 fn parsed(text: &str) -> Result<Filter, ServiceError> {
-    Filter::parse(text).map_err(|error| failure::of_filter(&error, text))
+    let filter = Filter::parse(text).map_err(|error| failure::of_filter(&error, text))?;
+    let is_long = |name: &&str| name.encode_utf16().nth(Entity::MAX_NAME_LENGTH).is_some();
+    if let Some(name) = filter.properties().find(is_long) {
+        return Err(ErrorCode::InvalidInput.because(format_args!(
+            "A property's name has at most {} characters, found {}.",
+            Entity::MAX_NAME_LENGTH,
+            shown(name)
+        )));
+    }
+    Ok(filter)
 }
 
 /// What a `$filter` of tables says of the catalog's rows.
