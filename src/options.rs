@@ -26,8 +26,8 @@ pub enum Durability {
     /// Once it is synced: it survives power loss. The default.
     Sync,
     /// Once it is written to the operating system, which is synced at least this often: a power
-    /// loss takes at most that long a tail of the commits, and what came while it was being synced; a killed
-    /// process nothing.
+    /// loss takes at most that long a tail of the commits, and what came while it was being synced (in the time
+    /// of two syncs, where one takes longer than this); a killed process nothing.
     Interval(Duration),
     /// Once it is written to the operating system, which syncs when it likes. The log is synced in
     /// the background after some mebibytes, so that no commit waits for much at once; nothing is

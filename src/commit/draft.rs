@@ -165,9 +165,8 @@ impl Draft {
         if operations.iter().any(Operation::is_merge) {
             return (prefix, operations, Rows::Merging(payload));
         }
-        if operations.is_empty() {
-            payload.rows(&prefix, 0);
-        } else {
+        // Of a batch without operations nothing is written.
+        if !operations.is_empty() {
             payload.rows_before(&prefix, operations.len());
         }
         (prefix, operations, Rows::Ready(Prepared::new(payload)))
