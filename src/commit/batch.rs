@@ -97,7 +97,6 @@ impl Incarnation {
 
 /// A batch with its payload, built outside the latch where no merge is in it.
 pub(crate) struct BatchWrite {
-    incarnation: Arc<Incarnation>,
     prefix: Vec<u8>,
     operations: Vec<Operation>,
     rows: Rows,
@@ -107,19 +106,19 @@ pub(crate) struct BatchWrite {
 
 impl BatchWrite {
     /// A batch on one partition, which was [checked](Draft::check).
-    pub(crate) fn new(incarnation: Arc<Incarnation>, draft: Draft, limits: BatchLimits) -> Self {
+    pub(crate) fn new(table: TableId, draft: Draft, limits: BatchLimits) -> Self {
         let partition_key_bytes = draft.partition_key().len();
-        let (prefix, operations, rows) = draft.finish(incarnation.id);
-        Self { incarnation, prefix, operations, rows, partition_key_bytes, limits }
+        let (prefix, operations, rows) = draft.finish(table);
+        Self { prefix, operations, rows, partition_key_bytes, limits }
     }
 
-    /// Checks and applies the batch; gives its one version.
-    pub(crate) fn run(mut self, pipeline: &Pipeline) -> Applied<Version> {
+    /// Checks the batch and applies it to its table; gives its one version.
+    pub(crate) fn run(mut self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
         if self.operations.len() > 1 || !self.has_conditions() {
-            self.prefetch(&pipeline.tree().active_memtable());
+            self.prefetch(&pipeline.tree().view().active);
         }
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
-        if let Some(refused) = self.incarnation.refuse_if_dropped() {
+        if let Some(refused) = table.refuse_if_dropped() {
             return refused;
         }
         if let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches()) {

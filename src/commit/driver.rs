@@ -154,7 +154,11 @@ impl Pipeline {
     }
 
     /// Writes and syncs a group; says where the payloads are in which large values may be.
-    fn write_group<'a>(&self, log: &mut Log, taken: &'a Taken<Record>) -> Result<Vec<Placed<'a>>> {
+    fn write_group<'a>(
+        &self,
+        log: &mut Log,
+        taken: &'a Taken<'_, Record>,
+    ) -> Result<Vec<Placed<'a>>> {
         let records = taken.records.iter().map(|record| {
             let Record { version, payload_crc, ref payload, .. } = *record;
             (RecordRef { version, payload, payload_crc }, record)
@@ -176,6 +180,7 @@ impl Pipeline {
         }
         let count = taken.records.len() as u64;
         let bytes: usize = taken.records.iter().map(|record| record.payload.len()).sum();
+        self.counters.commits.fetch_add(count, Ordering::Relaxed);
         self.counters.groups.fetch_add(1, Ordering::Relaxed);
         self.counters.largest_group.fetch_max(count, Ordering::Relaxed);
         self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

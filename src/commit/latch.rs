@@ -8,15 +8,17 @@
 use std::cell::Cell;
 use std::ptr;
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
 /// More than the commits that can run at once on any machine of today, and small enough that
 /// taking all (a table is dropped) costs microseconds.
 const STRIPES: usize = 256;
 
-/// The latches of a database.
+/// The latches of a database, each on a line of memory of its own: who takes one does not wait for the
+/// processor that had another.
 pub(crate) struct Latches {
-    stripes: Box<[Mutex<()>]>,
+    stripes: Box<[CachePadded<Mutex<()>>]>,
 }
 
 thread_local! {
@@ -29,7 +31,7 @@ pub(crate) type Held<'a> = Vec<MutexGuard<'a, ()>>;
 
 impl Latches {
     pub(crate) fn new() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() }
+        Self { stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect() }
     }
 
     /// The latch of the partition with this hash.
@@ -52,7 +54,7 @@ impl Latches {
 
     /// All latches: no commit is between its check and the memtable.
     pub(crate) fn lock_all(&self) -> Held<'_> {
-        self.stripes.iter().map(Mutex::lock).collect()
+        self.stripes.iter().map(|stripe| stripe.lock()).collect()
     }
 
     /// Runs a caller's code under a latch that the caller of this holds.

@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
+use arc_swap::Guard;
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::batch::{BatchWrite, Incarnation};
 use super::driver::{Counters, Log, report_segments};
 use super::gate::Gate;
 use super::gather::Gather;
@@ -33,7 +36,7 @@ use super::values::LargeValues;
 use super::waiters::{Role, WaiterKey, Waiters};
 use crate::env::{Clock, Jobs};
 use crate::error::{Error, Result};
-use crate::levels::{self, Admission, Flushed, Tree};
+use crate::levels::{self, Admission, Flushed, Tree, View};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::Version;
@@ -56,10 +59,10 @@ pub(crate) struct Pipeline {
     pub(super) jobs: Arc<dyn Jobs>,
     pub(super) latches: Latches,
     pub(super) sequencer: Sequencer<Record>,
-    pub(super) log: Mutex<Log>,
+    pub(super) log: CachePadded<Mutex<Log>>,
     pub(super) segments: Arc<wal::Segments>,
     pub(super) memtable_bytes: usize,
-    pub(super) waiters: Waiters,
+    pub(super) waiters: CachePadded<Waiters>,
     pub(super) poisoned: OnceLock<Arc<str>>,
     /// Writes are refused.
     pub(super) closed: AtomicBool,
@@ -77,7 +80,7 @@ pub(crate) struct Pipeline {
     pub(super) settle_queued: AtomicBool,
     /// An interval sync is queued.
     pub(super) sync_queued: AtomicBool,
-    pub(super) counters: Counters,
+    pub(super) counters: CachePadded<Counters>,
     pub(super) this: Weak<Pipeline>,
 }
 
@@ -99,12 +102,12 @@ impl Pipeline {
             segments: log.segments(),
             memtable_bytes: options.sizing().memtable_bytes,
             options,
-            log: Mutex::new(Log {
+            log: CachePadded::new(Mutex::new(Log {
                 writer: log,
                 gather: Gather::default(),
                 spare: Spare::default(),
-            }),
-            waiters: Waiters::default(),
+            })),
+            waiters: CachePadded::default(),
             poisoned: OnceLock::new(),
             closed: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
@@ -114,7 +117,7 @@ impl Pipeline {
             settle_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
             log_boundary: AtomicU64::new(u64::MAX),
-            counters: Counters::default(),
+            counters: CachePadded::default(),
             this: Weak::clone(this),
         });
         let segments = Arc::clone(&pipeline.segments);
@@ -176,16 +179,39 @@ impl Pipeline {
         bytes: usize,
         work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
     ) -> Commit<T> {
-        if let Err(error) = self.check_writable() {
-            return Commit::refused(Arc::clone(self), error);
+        match self.gate(bytes) {
+            Ok(None) => Commit::applied(Arc::clone(self), work(self)),
+            Ok(Some(gate)) => Commit::gated(Arc::clone(self), gate, Box::new(work)),
+            Err(error) => Commit::refused(Arc::clone(self), error),
         }
-        match self.tree.admit(bytes) {
-            Admission::Go => Commit::applied(Arc::clone(self), work(self)),
-            admission => {
-                let gate = Gate::new(self, bytes, &admission);
-                Commit::gated(Arc::clone(self), gate, Box::new(work))
+    }
+
+    /// As [`begin`](Self::begin), of a batch. Only one that has to wait keeps its table: the count of
+    /// references to it would be every writer's.
+    pub(crate) fn begin_batch(
+        self: &Arc<Self>,
+        bytes: usize,
+        table: &Arc<Incarnation>,
+        write: BatchWrite,
+    ) -> Commit<Version> {
+        match self.gate(bytes) {
+            Ok(None) => Commit::applied(Arc::clone(self), write.run(self, table)),
+            Ok(Some(gate)) => {
+                let table = Arc::clone(table);
+                let work = Box::new(move |pipeline: &Self| write.run(pipeline, &table));
+                Commit::gated(Arc::clone(self), gate, work)
             }
+            Err(error) => Commit::refused(Arc::clone(self), error),
         }
+    }
+
+    /// The gate that a write of about `bytes` has to wait at, if it has to.
+    fn gate(&self, bytes: usize) -> Result<Option<Gate>> {
+        self.check_writable()?;
+        Ok(match self.tree.admit(bytes) {
+            Admission::Go => None,
+            told => Some(Gate::new(self, bytes, &told)),
+        })
     }
 
     /// As [`begin`](Self::begin), of a deletion of a range, which counts as more than it takes.
@@ -201,32 +227,32 @@ impl Pipeline {
     pub(crate) fn submit(&self, prepared: &Prepared) -> Version {
         let Prepared { payload, crc, .. } = prepared;
         let large = self.options.large_value_bytes;
-        let (ticket, memtable) = self.sequencer.next(
+        let (ticket, view) = self.sequencer.next(
             self.clock.now(),
-            |last| self.memtable_after(last),
-            |version, memtable| Record {
+            |last| self.view_after(last),
+            |version, view| Record {
                 version,
                 payload: payload.clone(),
                 payload_crc: *crc,
-                large: (payload.len() >= large).then(|| Arc::clone(memtable)),
+                large: (payload.len() >= large).then(|| Arc::clone(&view.active)),
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(prepared, version, &memtable, large);
+        let applied = payload::apply(prepared, version, &view.active, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         ticket.applied();
-        self.counters.commits.fetch_add(1, Ordering::Relaxed);
         version
     }
 
-    /// The memtable for the commit that follows `last`; the caller holds the sequencer.
-    fn memtable_after(&self, last: Version) -> Arc<Memtable> {
+    /// The view whose memtable takes the commit that follows `last`; the caller holds the sequencer. It is
+    /// not the memtable itself, whose count of references would be every writer's.
+    fn view_after(&self, last: Version) -> Guard<Arc<View>> {
         let view = self.tree.view();
         if !view.active.has_reached(self.memtable_bytes) {
-            return Arc::clone(&view.active);
+            return view;
         }
         self.freeze_at(last, &view.active);
-        self.tree.active_memtable()
+        self.tree.view()
     }
 
     /// Freezes the active memtable, whose newest commit is `last`; the caller holds the sequencer. What
@@ -241,8 +267,8 @@ impl Pipeline {
     /// Freezes a full memtable. The next commit would do so as well, but there may be none: the
     /// full memtable may be what all writes wait for.
     pub(super) fn freeze_if_full(&self) {
-        if self.tree.active_memtable().has_reached(self.memtable_bytes) {
-            self.sequencer.paused(|last| drop(self.memtable_after(last)));
+        if self.tree.view().active.has_reached(self.memtable_bytes) {
+            self.sequencer.paused(|last| drop(self.view_after(last)));
         }
     }
 

@@ -5,32 +5,42 @@
 //! * a group is published only when each of its commits is in a memtable: a commit takes part in
 //!   its [`Group`] from the lock on, until [`Ticket::applied`]. One that never gets there (its
 //!   thread panicked) keeps the group from being published, and nobody waiting.
+//! * one group at most is taken and not published, while the next is collected: two counts, in turn,
+//!   tell whether all of a group are applied.
 //!
 //! ```text
 //! committing thread        lock { version = max(clock, last + 1); queue record } ─► memtable ─► applied
 //! driver of the log        lock { take queue as a group } ─► write, sync ─► wait until all applied ─► publish
 //! ```
 
+use crossbeam_utils::CachePadded;
+
 use crate::error::{Error, Result};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, yield_now};
 use crate::version::Version;
 
 /// Hands out versions and collects what they commit.
 pub(crate) struct Sequencer<R> {
-    state: Mutex<State<R>>,
+    state: CachePadded<Mutex<State<R>>>,
+    /// Commits take part in them in turn.
+    groups: [CachePadded<Group>; 2],
 }
 
 struct State<R> {
     last: Version,
     records: Vec<R>,
-    group: Arc<Group>,
+    /// Which of the two groups is collected.
+    is_second: bool,
+    /// How many commits ever took part in it, and in the other.
+    queued: u64,
+    queued_of_other: u64,
 }
 
 /// Commits that are written and synced together.
-#[derive(Debug)]
-pub(crate) struct Group {
-    /// Commits of the group that are not in their memtable yet.
-    unapplied: AtomicUsize,
+#[derive(Debug, Default)]
+struct Group {
+    /// Commits that are in their memtable, of all that took part so far.
+    applied: AtomicU64,
     /// One of them never will be.
     is_broken: AtomicBool,
 }
@@ -38,29 +48,28 @@ pub(crate) struct Group {
 /// A commit between getting its version and being in the memtable.
 #[must_use = "the group is published only after `applied`"]
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct Ticket<'a> {
     pub(crate) version: Version,
-    group: Arc<Group>,
+    group: &'a Group,
     is_applied: bool,
 }
 
 /// What the driver of the log takes: all queued records, in version order.
 #[derive(Debug)]
-pub(crate) struct Taken<R> {
+pub(crate) struct Taken<'a, R> {
     pub(crate) records: Vec<R>,
     pub(crate) last: Version,
-    group: Arc<Group>,
+    group: &'a Group,
+    /// How many ever took part in the group.
+    queued: u64,
 }
 
 /// What is left of a group that was written, for the next but one. The driver of the log has it.
-pub(crate) struct Spare<R> {
-    records: Vec<R>,
-    group: Option<Arc<Group>>,
-}
+pub(crate) struct Spare<R>(Vec<R>);
 
 impl<R> Default for Spare<R> {
     fn default() -> Self {
-        Self { records: Vec::new(), group: None }
+        Self(Vec::new())
     }
 }
 
@@ -69,52 +78,58 @@ const SPARE_RECORDS: usize = 64;
 
 impl<R> Spare<R> {
     /// Keeps what can be used again of a group that is published.
-    pub(crate) fn keep(&mut self, taken: Taken<R>) {
-        let Taken { mut records, mut group, .. } = taken;
+    pub(crate) fn keep(&mut self, taken: Taken<'_, R>) {
+        let Taken { mut records, .. } = taken;
         records.clear();
         records.shrink_to(SPARE_RECORDS);
-        self.records = records;
-        // Who takes part in it may not have let go of it yet, though it is in its memtable.
-        self.group = Arc::get_mut(&mut group).is_some().then_some(group);
+        self.0 = records;
     }
 }
 
 impl<R> Sequencer<R> {
     /// Versions continue after `last`.
     pub(crate) fn new(last: Version) -> Self {
-        Self { state: Mutex::new(State { last, records: Vec::new(), group: Group::new() }) }
+        let state =
+            State { last, records: Vec::new(), is_second: false, queued: 0, queued_of_other: 0 };
+        Self { state: CachePadded::new(Mutex::new(state)), groups: Default::default() }
     }
 
     /// Assigns the next version and queues its record. `prepare` runs under the lock with the
-    /// last version assigned before: what it returns (the memtable to use) is in step with
+    /// last version assigned before: what it returns (where the memtable to use is) is in step with
     /// version order. `record` is shown it.
     pub(crate) fn next<P>(
         &self,
         now: Version,
         prepare: impl FnOnce(Version) -> P,
         record: impl FnOnce(Version, &P) -> R,
-    ) -> (Ticket, P) {
+    ) -> (Ticket<'_>, P) {
         let mut state = self.state.lock();
         let prepared = prepare(state.last);
         let version = now.max(state.last.next());
         state.last = version;
         state.records.push(record(version, &prepared));
-        let group = Arc::clone(&state.group);
-        group.unapplied.fetch_add(1, Ordering::Relaxed);
-        (Ticket { version, group, is_applied: false }, prepared)
+        state.queued += 1;
+        (Ticket { version, group: self.group(&state), is_applied: false }, prepared)
     }
 
-    /// Takes everything queued as one group; `None` if nothing is. The next group is collected in what
-    /// `spare` has of the last one, so that a commit by itself allocates nothing here.
-    pub(crate) fn take(&self, spare: &mut Spare<R>) -> Option<Taken<R>> {
+    /// Takes everything queued as one group; `None` if nothing is. The group taken before is published.
+    /// Records are collected next in what `spare` has, so that a commit by itself allocates nothing here.
+    pub(crate) fn take(&self, spare: &mut Spare<R>) -> Option<Taken<'_, R>> {
         let mut state = self.state.lock();
         if state.records.is_empty() {
             return None;
         }
-        let records = std::mem::replace(&mut state.records, std::mem::take(&mut spare.records));
-        let group =
-            std::mem::replace(&mut state.group, spare.group.take().unwrap_or_else(Group::new));
-        Some(Taken { records, last: state.last, group })
+        let records = std::mem::replace(&mut state.records, std::mem::take(&mut spare.0));
+        let (group, queued) = (self.group(&state), state.queued);
+        state.queued = std::mem::replace(&mut state.queued_of_other, queued);
+        state.is_second = !state.is_second;
+        Some(Taken { records, last: state.last, group, queued })
+    }
+
+    /// The group that is collected.
+    fn group(&self, state: &State<R>) -> &Group {
+        let [first, second] = &self.groups;
+        if state.is_second { second } else { first }
     }
 
     /// Runs with the last assigned version while no other can be assigned.
@@ -137,37 +152,31 @@ impl<R> Sequencer<R> {
     }
 }
 
-impl Group {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { unapplied: AtomicUsize::new(0), is_broken: AtomicBool::new(false) })
-    }
-}
-
-impl Ticket {
+impl Ticket<'_> {
     /// The commit is in its memtable.
     pub(crate) fn applied(mut self) {
         self.is_applied = true;
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if !self.is_applied {
             self.group.is_broken.store(true, Ordering::Relaxed);
         }
-        // Release: whoever sees the count at zero sees the memtable's entries.
-        self.group.unapplied.fetch_sub(1, Ordering::Release);
+        // Release: whoever sees the count complete sees the memtable's entries.
+        self.group.applied.fetch_add(1, Ordering::Release);
     }
 }
 
-impl<R> Taken<R> {
+impl<R> Taken<'_, R> {
     /// Waits until every commit of the group is in its memtable. They are by the time a write has
     /// gone through, nearly always: what they have left to do after the lock is a memory insert.
     ///
     /// # Errors
     /// One of them never will be.
     pub(crate) fn wait_applied(&self) -> Result<()> {
-        while self.group.unapplied.load(Ordering::Acquire) > 0 {
+        while self.group.applied.load(Ordering::Acquire) < self.queued {
             yield_now();
         }
         if self.group.is_broken.load(Ordering::Relaxed) {
@@ -221,7 +230,7 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::sync::Arc;
     use loom::thread;
 
     use super::*;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::version::Version;
@@ -15,7 +16,7 @@ use crate::version::Version;
 /// The visible watermark and the registry of live snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    visible: AtomicU64,
+    visible: CachePadded<AtomicU64>,
     live: Mutex<BTreeMap<Version, usize>>,
 }
 

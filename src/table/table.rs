@@ -87,8 +87,8 @@ impl Table {
             return Commit::refused(Arc::clone(pipeline), error);
         }
         let bytes = draft.bytes();
-        let write = BatchWrite::new(Arc::clone(incarnation), draft, limits);
-        pipeline.begin(bytes, move |pipeline| write.run(pipeline))
+        let write = BatchWrite::new(incarnation.id, draft, limits);
+        pipeline.begin_batch(bytes, incarnation, write)
     }
 
     /// What entities that are written are held against.
