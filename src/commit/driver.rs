@@ -19,7 +19,7 @@ use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::reference::LogPlace;
 use crate::version::Version;
-use crate::wal::{self, RecordRef, Writeback};
+use crate::wal::{self, RecordRef};
 
 /// How often a thread looks whether the log is free, after a microsecond or two if nothing is
 /// synced: with pauses in between, then giving way to who may have the log.
@@ -203,38 +203,6 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Has one job settle the newest, which settles those before: a job for each would only wait for
-    /// the one before, and keep a thread from preparing segments.
-    fn settle_in_background(&self, begun: Arc<Writeback>) {
-        *self.unsettled.lock() = Some(begun);
-        if self.settle_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let settle = Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.settle_newest();
-            }
-        });
-        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, settle);
-    }
-
-    fn settle_newest(&self) {
-        // What comes from here on has a job of its own.
-        self.settle_queued.store(false, Ordering::Release);
-        let newest = self.unsettled.lock().take();
-        if let Some(newest) = newest {
-            self.settle(&newest);
-        }
-    }
-
-    fn settle(&self, begun: &Writeback) {
-        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = begun.settle() {
-            drop(self.poison(&error));
-        }
-    }
-
     fn prepare_segment(this: &Weak<Self>) {
         if let Some(this) = this.upgrade() {
             report_segments(this.segments.prepare());
@@ -298,17 +266,7 @@ impl Pipeline {
         };
         tracing::error!(%cause, "the log failed: the database is read-only until it is reopened");
         let _ = self.poisoned.set(cause);
-        self.waiters.wake_through(Version::MAX)
-    }
-
-    /// Makes every commit so far durable, whatever the durability.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.check_writable()?;
-        let last = self.sequencer.last();
-        self.wait(last)?;
-        let synced = self.sync_log(&mut self.log.lock());
-        self.hand_over();
-        synced.inspect_err(|error| drop(self.poison(error)))
+        self.waiters.wake_through(Version::MAX).and(self.synced.wake_all())
     }
 
     /// Publishes what is queued, and what another thread is about to publish. Gives the last version
@@ -348,7 +306,7 @@ impl Pipeline {
         drop(log);
         drop((woken, poisoned));
         // Those whose commit came too late, and those who wait to be let in: no job will.
-        drop(self.waiters.wake_through(Version::MAX));
+        drop(self.waiters.wake_through(Version::MAX).and(self.synced.wake_all()));
         self.tree.waiters().wake_all();
         sealed
     }

@@ -64,6 +64,13 @@ pub struct Commit<T> {
     pipeline: Arc<Pipeline>,
     state: State<T>,
     waiter: Option<WaiterKey>,
+    durable: Option<Durable>,
+}
+
+/// It is to be durable before it is acknowledged.
+#[derive(Default)]
+struct Durable {
+    waiter: Option<WaiterKey>,
 }
 
 enum State<T> {
@@ -75,16 +82,43 @@ enum State<T> {
 
 impl<T> Commit<T> {
     pub(super) fn applied(pipeline: Arc<Pipeline>, applied: Applied<T>) -> Self {
-        Self { pipeline, state: State::Applied(applied), waiter: None }
+        Self { pipeline, state: State::Applied(applied), waiter: None, durable: None }
     }
 
     pub(super) fn gated(pipeline: Arc<Pipeline>, gate: Gate, work: Work<T>) -> Self {
-        Self { pipeline, state: State::Gated(gate, work), waiter: None }
+        Self { pipeline, state: State::Gated(gate, work), waiter: None, durable: None }
     }
 
     /// A handle whose outcome is known without a write.
     pub(crate) fn refused(pipeline: Arc<Pipeline>, error: Error) -> Self {
         Self::applied(pipeline, Applied::failed(Version::ZERO, error))
+    }
+
+    /// Has the write acknowledged only once it survives a power cut, as [`Durability::Sync`] has all, in
+    /// a database that was opened with another [`Durability`]: durability is per write
+    /// (R-E10). What was committed before it, in any table, is durable then too.
+    ///
+    /// Those who wait for that at the same time share a sync, and other commits go on meanwhile; readers
+    /// see the write, as any under that durability, before it is durable.
+    ///
+    /// ```
+    /// use tablestone::{Database, Durability, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let database = Database::open(dir.path(), Options::default().durability(Durability::Os))?;
+    /// let table = database.create_table("orders").wait()?;
+    /// table.insert("today", "1", "a draft").wait()?; // a power cut may lose it
+    /// table.insert("today", "2", "an order").durable().wait()?; // now it loses neither
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Durability`]: crate::Durability
+    /// [`Durability::Sync`]: crate::Durability::Sync
+    pub fn durable(mut self) -> Self {
+        self.durable.get_or_insert_default();
+        self
     }
 
     /// Blocks until the write is acknowledged as [`Durability`](crate::Durability) says.
@@ -100,7 +134,10 @@ impl<T> Commit<T> {
         self.order()?;
         match std::mem::replace(&mut self.state, State::Done) {
             State::Applied(applied) => {
-                self.pipeline.wait(applied.upto)?;
+                match self.durable {
+                    Some(_) => self.pipeline.wait_durable(applied.upto)?,
+                    None => self.pipeline.wait(applied.upto)?,
+                }
                 applied.result
             }
             State::Gated(..) | State::Done => Err(finished()),
@@ -161,7 +198,14 @@ impl<T> Commit<T> {
             State::Applied(applied) => applied,
             State::Done => return Poll::Ready(Err(finished())),
         };
-        match self.pipeline.poll(applied.upto, &mut self.waiter, context) {
+        let published = self.pipeline.poll(applied.upto, &mut self.waiter, context);
+        let acknowledged = match (published, &mut self.durable) {
+            (Poll::Ready(Ok(())), Some(Durable { waiter })) => {
+                self.pipeline.poll_durable(applied.upto, waiter, context)
+            }
+            (published, _) => published,
+        };
+        match acknowledged {
             Poll::Pending => {
                 self.state = State::Applied(applied);
                 Poll::Pending
@@ -190,6 +234,9 @@ impl<T> Drop for Commit<T> {
     fn drop(&mut self) {
         if let Some(key) = self.waiter.take() {
             self.pipeline.waiters().deregister(key);
+        }
+        if let Some(key) = self.durable.take().and_then(|durable| durable.waiter) {
+            self.pipeline.synced.deregister(key);
         }
         match &mut self.state {
             State::Gated(gate, _) => gate.leave(&self.pipeline),

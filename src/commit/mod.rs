@@ -8,6 +8,7 @@ mod batch;
 pub(crate) mod bench;
 mod draft;
 mod driver;
+mod durable;
 mod gate;
 mod gather;
 mod handle;

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 use super::batch::{BatchWrite, Incarnation};
 use super::driver::{Counters, Log, report_segments};
+use super::durable::Synced;
 use super::gate::Gate;
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
@@ -74,6 +75,7 @@ pub(crate) struct Pipeline {
     pub(super) prepare_queued: AtomicBool,
     /// A log segment is to end after this version; `u64::MAX` if none is.
     pub(super) log_boundary: AtomicU64,
+    pub(super) synced: Synced,
     /// The newest sync that a background job is to settle.
     pub(super) unsettled: Mutex<Option<Arc<wal::Writeback>>>,
     /// Such a job is queued, and has not begun.
@@ -113,6 +115,7 @@ impl Pipeline {
             sealed: AtomicBool::new(false),
             drive_queued: AtomicBool::new(false),
             prepare_queued: AtomicBool::new(false),
+            synced: Synced::default(),
             unsettled: Mutex::new(None),
             settle_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),

@@ -57,6 +57,14 @@ impl Drop for Looking<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Woken(Vec<Waker>);
 
+impl Woken {
+    /// These and those.
+    pub(crate) fn and(mut self, mut those: Self) -> Self {
+        self.0.append(&mut those.0);
+        self
+    }
+}
+
 impl Drop for Woken {
     fn drop(&mut self) {
         for waker in std::mem::take(&mut self.0) {

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::env::DiskFile;
 use crate::error::{Error, Result};
+use crate::version::Version;
 
 /// A sync of all that the log held when this was begun.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Writeback {
     path: PathBuf,
     /// Every byte of the segment below this is durable once it is settled.
     upto: u64,
+    /// The last version whose record is among these.
+    last: Version,
     /// One that was not settled yet when this was begun; taken by who settles this, so that no chain
     /// of them grows.
     before: Mutex<Option<Arc<Self>>>,
@@ -32,13 +35,19 @@ impl Writeback {
         file: Arc<dyn DiskFile>,
         path: PathBuf,
         upto: u64,
+        last: Version,
         before: Option<Arc<Self>>,
     ) -> Self {
-        Self { file, path, upto, before: Mutex::new(before), outcome: OnceLock::new() }
+        Self { file, path, upto, last, before: Mutex::new(before), outcome: OnceLock::new() }
     }
 
     pub(super) fn upto(&self) -> u64 {
         self.upto
+    }
+
+    /// Everything up to this version is durable once it is settled.
+    pub(crate) fn last(&self) -> Version {
+        self.last
     }
 
     /// Syncs, unless somebody did or does; then waits for that.

@@ -266,7 +266,7 @@ impl Writer {
     fn new_writeback(&mut self) -> Arc<Writeback> {
         let before = self.writeback.take().or_else(|| self.ended.back().cloned());
         let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
-        Arc::new(Writeback::new(file, path, self.end, before))
+        Arc::new(Writeback::new(file, path, self.end, self.last, before))
     }
 
     /// Ends the log in good order: the next opening finds nothing to trim, and the file is no

@@ -8,6 +8,7 @@ mod batches;
 mod conditional_writes;
 mod continuations;
 mod disk_full;
+mod durable_writes;
 mod errors;
 mod estimates;
 mod hot_rows;

@@ -1,19 +1,20 @@
-//! A machine whose files are created with something done before: an error, a wait, a panic.
+//! A machine whose files are created, or synced, with something done before: an error, a wait, a panic.
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard};
+use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 
 type Hook = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
 
-/// A machine on which creating a file does something else first.
+/// A machine on which creating a file, or syncing it, does something else first.
 #[derive(Clone)]
 pub struct HookedEnv {
     machine: Arc<dyn Env>,
     before_create: Arc<Hook>,
+    before_sync: Arc<Hook>,
 }
 
 impl HookedEnv {
@@ -21,7 +22,16 @@ impl HookedEnv {
         machine: impl Env,
         before_create: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { machine: Arc::new(machine), before_create: Arc::new(before_create) }
+        let before_sync = Arc::new(|_: &Path| Ok(()));
+        Self { machine: Arc::new(machine), before_create: Arc::new(before_create), before_sync }
+    }
+
+    /// And before one is synced.
+    pub fn before_sync(
+        self,
+        before_sync: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { before_sync: Arc::new(before_sync), ..self }
     }
 }
 
@@ -49,6 +59,12 @@ struct HookedDisk {
     env: HookedEnv,
 }
 
+impl HookedDisk {
+    fn hooked(&self, file: Arc<dyn DiskFile>, path: &Path) -> Arc<dyn DiskFile> {
+        Arc::new(HookedFile { file, path: path.to_owned(), env: self.env.clone() })
+    }
+}
+
 impl Disk for HookedDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.disk.create_dir_all(dir)
@@ -64,15 +80,53 @@ impl Disk for HookedDisk {
     }
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         (self.env.before_create)(path)?;
-        self.disk.create(path)
+        Ok(self.hooked(self.disk.create(path)?, path))
     }
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path)
+        Ok(self.hooked(self.disk.open(path)?, path))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.rename(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
+    }
+}
+
+#[derive(Debug)]
+struct HookedFile {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    env: HookedEnv,
+}
+
+impl DiskFile for HookedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(data, offset)
+    }
+    fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_blocks_at(data, offset)
+    }
+    fn reserve(&self, from: u64, to: u64) {
+        self.file.reserve(from, to);
+    }
+    fn begin_write_back(&self, from: u64, to: u64) {
+        self.file.begin_write_back(from, to);
+    }
+    fn sync(&self) -> io::Result<()> {
+        (self.env.before_sync)(&self.path)?;
+        self.file.sync()
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn map(&self) -> io::Result<Mapping> {
+        self.file.map()
     }
 }

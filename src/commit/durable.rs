@@ -1,0 +1,178 @@
+//! Waiting for the device where commits do not: what a write that is to be durable adds to one that is
+//! published, under the durabilities that leave syncs for later (R-E10).
+//!
+//! Invariant: a version counts as durable once a sync has ended that was begun after its record was
+//! written. Syncs are begun one at a time, each for all that is written by then, and commits go on
+//! meanwhile: so whoever waits for one shares it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::pipeline::Pipeline;
+use super::relay::Relay;
+use super::waiters::{Role, WaiterKey, Waiters, Woken};
+use crate::env::JobClass;
+use crate::error::Result;
+use crate::options::Durability;
+use crate::version::Version;
+use crate::wal::Writeback;
+
+/// How far commits are durable that were acknowledged before they were.
+#[derive(Debug, Default)]
+pub(super) struct Synced {
+    upto: AtomicU64,
+    /// Held by who syncs for itself; the next to have it finds what that covered, or syncs for all who came.
+    turn: Mutex<()>,
+    /// A background job that syncs is queued, and has not begun.
+    queued: AtomicBool,
+    /// Tasks; threads wait for their turn.
+    waiters: Waiters,
+}
+
+impl Synced {
+    /// Everything up to `version` is durable; who waits for it is to be woken.
+    fn note(&self, version: Version) -> Woken {
+        self.upto.fetch_max(version.ticks(), Ordering::AcqRel);
+        self.waiters.wake_through(version)
+    }
+
+    /// Nothing changes any more; whoever waits is to be woken, to hear of it.
+    pub(super) fn wake_all(&self) -> Woken {
+        self.waiters.wake_through(Version::MAX)
+    }
+
+    pub(super) fn deregister(&self, key: WaiterKey) {
+        self.waiters.deregister(key);
+    }
+}
+
+impl Pipeline {
+    /// Makes every commit so far durable, whatever the durability.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        self.wait_durable(self.sequencer.last())
+    }
+
+    /// Blocks until everything up to `version` is published and durable.
+    pub(crate) fn wait_durable(&self, version: Version) -> Result<()> {
+        self.wait(version)?;
+        if self.is_durable(version)? {
+            return Ok(());
+        }
+        let _turn = self.synced.turn.lock();
+        if self.is_durable(version)? { Ok(()) } else { self.sync_written() }
+    }
+
+    /// Like [`wait_durable`](Self::wait_durable), for a task, of what is published.
+    pub(super) fn poll_durable(
+        &self,
+        version: Version,
+        waiter: &mut Option<WaiterKey>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<()>> {
+        if let Some(key) = waiter.take() {
+            self.synced.deregister(key);
+        }
+        let key = self.synced.waiters.register(version, context.waker().clone(), Role::Task);
+        match self.is_durable(version) {
+            Ok(false) => {
+                *waiter = Some(key);
+                self.sync_in_background();
+                Poll::Pending
+            }
+            durable => {
+                self.synced.deregister(key);
+                Poll::Ready(durable.map(drop))
+            }
+        }
+    }
+
+    /// Of what is published: all of it is once the log was closed, nothing will be once it failed.
+    fn is_durable(&self, version: Version) -> Result<bool> {
+        let sealed = self.sealed.load(Ordering::Acquire);
+        if self.synced.upto.load(Ordering::Acquire) >= version.ticks() {
+            return Ok(true);
+        }
+        self.check_not_poisoned()?;
+        Ok(sealed || self.options.durability == Durability::Sync)
+    }
+
+    fn sync_in_background(&self) {
+        if self.synced.queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let sync = Box::new(move || {
+            let Some(this) = this.upgrade() else {
+                return;
+            };
+            // Who comes from here on has a job of its own.
+            this.synced.queued.store(false, Ordering::Release);
+            let _turn = this.synced.turn.lock();
+            if let Err(error) = this.sync_written() {
+                tracing::debug!(cause = %error.chain(), "nothing was synced");
+            }
+        });
+        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, sync);
+    }
+
+    /// Syncs what is written, while others write. The caller has the turn.
+    fn sync_written(&self) -> Result<()> {
+        let mut log = self.log.lock();
+        if self.sealed.load(Ordering::Acquire) {
+            return self.check_not_poisoned();
+        }
+        let begun = log.writer.begin_writeback();
+        drop(log);
+        self.hand_over();
+        match begun {
+            Ok(begun) => self.settle(&begun),
+            Err(error) => {
+                drop(self.poison(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Has one job settle the newest, which settles those before: a job for each would only wait for
+    /// the one before, and keep a thread from preparing segments.
+    pub(super) fn settle_in_background(&self, begun: Arc<Writeback>) {
+        *self.unsettled.lock() = Some(begun);
+        if self.settle_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let settle = Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                this.settle_newest();
+            }
+        });
+        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, settle);
+    }
+
+    fn settle_newest(&self) {
+        // What comes from here on has a job of its own.
+        self.settle_queued.store(false, Ordering::Release);
+        let newest = self.unsettled.lock().take();
+        if let Some(newest) = newest {
+            // Who cares hears of it: the log is poisoned.
+            let _ = self.settle(&newest);
+        }
+    }
+
+    fn settle(&self, begun: &Writeback) -> Result<()> {
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        match begun.settle() {
+            Ok(()) => drop(self.synced.note(begun.last())),
+            Err(error) => {
+                drop(self.poison(&error));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
