@@ -73,7 +73,10 @@ impl Gate {
         let falls = pipeline.tree().waiters().falls();
         if let Some(not_before) = self.not_before {
             if now >= not_before {
-                return Ok(Step::Go);
+                return match pipeline.tree().stopped_by() {
+                    None => Ok(Step::Go),
+                    Some(reason) => self.blocked(pipeline, now, reason),
+                };
             }
             if falls == self.falls {
                 return self.turn(pipeline, now, not_before);

@@ -281,6 +281,12 @@ impl Tree {
         Admission::Wait(wait)
     }
 
+    /// What all writes wait for, if they do.
+    pub(crate) fn stopped_by(&self) -> Option<Arc<str>> {
+        let (share, reason) = self.worst_debt();
+        (share >= 1.0).then(|| self.blocked_reason(reason))
+    }
+
     /// What writes that are held back wait for.
     pub(crate) fn held_back_by(&self) -> Arc<str> {
         self.blocked_reason(self.worst_debt().1)

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use tablestone::env::{RealEnv, SimEnv};
-use tablestone::{Database, Error, Options, Table};
+use tablestone::{Commit, Database, Error, Options, Table, Version};
 
 use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, open, sim_options};
@@ -157,6 +157,31 @@ fn r_e24_a_write_does_not_wait_beyond_its_timeout_for_its_turn() {
         matches!(&error, Error::Busy { reason, .. } if reason.contains("memtables")),
         "{error}"
     );
+}
+
+/// Memory has a bound however many wait for their turn: what came while writes were let in waits on where
+/// they have stopped meanwhile.
+#[test]
+fn r_e24_a_turn_is_none_while_writes_have_stopped() {
+    let env = SimEnv::new(1);
+    let db = Database::open(DIR, sim_options(&env).memory_budget(64 << 10)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let is_gated = |commit: &Commit<Version>| format!("{commit:?}").contains("gated");
+    let mut commits: Vec<_> =
+        (0..2_000u32).map(|n| t.upsert("p", n.to_be_bytes(), [1; 600])).collect();
+    let waiting = commits.iter().filter(|commit| is_gated(commit)).count();
+    assert!(waiting > 1_500, "nobody flushes, so writes are held back: {waiting}");
+    env.advance(Duration::from_millis(1_100));
+    for commit in commits.iter_mut().filter(|commit| is_gated(commit)) {
+        let polled = Pin::new(commit).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    }
+    let memory = db.stats().memtable_bytes;
+    assert!(memory < 48 << 10, "{memory} bytes where all memtables may have 32 KiB");
+    for commit in commits {
+        commit.wait().unwrap();
+    }
+    assert_eq!(all_rows(&t).len(), 2_000);
 }
 
 #[test]
