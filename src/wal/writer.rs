@@ -68,6 +68,10 @@ const RELEASED_FROM_PART: u64 = 32;
 /// commits wait for it: what a crash may take, and what the next opening writes again, has a limit.
 const MAX_UNSYNCED_SEGMENTS: usize = 3;
 
+/// Where the next segment could not be made, so much, or a segment, is appended before it is tried again:
+/// each try waits for the file system, with the log.
+const RETRY_BYTES: u64 = 1 << 20;
+
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
 /// spares. Nor do they from being written together with others.
 const LARGE_RECORD_BYTES: usize = 64 << 10;
@@ -107,6 +111,10 @@ pub(crate) struct Writer {
     large_bytes: u64,
     /// The segment ends before a later record.
     boundary: Version,
+    /// Before this offset the next segment is not wanted again of a background job.
+    wanted_again: u64,
+    /// Before this offset it is not tried again to begin it.
+    tried_again: u64,
 }
 
 impl Writer {
@@ -140,6 +148,8 @@ impl Writer {
             failed: None,
             large_bytes: 0,
             boundary: Version::MAX,
+            wanted_again: 0,
+            tried_again: 0,
         })
     }
 
@@ -148,8 +158,11 @@ impl Writer {
         Arc::clone(&self.segments)
     }
 
-    /// Whether a background job should call [`Segments::prepare`] now.
-    pub(crate) fn wants_next_segment(&self) -> bool {
+    /// Whether a background job should call [`Segments::prepare`] now. Not said again of one at once.
+    pub(crate) fn wants_next_segment(&mut self) -> bool {
+        if self.end < self.wanted_again {
+            return false;
+        }
         let bytes = self.segments.plan().bytes;
         let enough = match self.active.prewritten {
             prewritten if self.segments.zeros_ahead() && prewritten < bytes => {
@@ -158,7 +171,11 @@ impl Writer {
             _ if self.segments.zeros_ahead() => bytes / 2,
             _ => bytes / PREPARED_AFTER_PART,
         };
-        self.end > enough && !self.segments.is_prepared()
+        let wanted = self.end > enough && !self.segments.is_prepared();
+        if wanted {
+            self.wanted_again = self.end + self.retry_bytes();
+        }
+        wanted
     }
 
     /// Appends a group of records with ascending versions, in one write unless it is large or
@@ -298,7 +315,6 @@ impl Writer {
 
     fn remember_failure(&mut self, outcome: Result<()>) -> Result<()> {
         if let Err(error) = &outcome {
-            tracing::error!(%error, "the log failed");
             let source = std::error::Error::source(error);
             let reason = source.map_or_else(|| error.to_string(), |s| format!("{error}: {s}"));
             self.failed = Some(reason.into());
@@ -469,7 +485,11 @@ impl Writer {
         let zeros_ahead = self.segments.zeros_ahead();
         let grows = needed + TERMINATOR.len() as u64 > self.active.prewritten;
         let full = needed > bytes || zeros_ahead && grows && self.segments.has_prepared();
-        if full { self.rotate() } else { Ok(()) }
+        if full && end >= self.tried_again { self.rotate() } else { Ok(()) }
+    }
+
+    fn retry_bytes(&self) -> u64 {
+        self.segments.plan().bytes.min(RETRY_BYTES)
     }
 
     /// Goes on with the next segment, unless this one is empty.
@@ -482,6 +502,7 @@ impl Writer {
             // A segment may be longer than it should; commits need not fail for it.
             Err(error) => {
                 tracing::warn!(%error, "cannot begin a log segment, going on with the last");
+                self.tried_again = self.end + self.group.len() as u64 + self.retry_bytes();
                 return Ok(());
             }
         };
@@ -499,6 +520,7 @@ impl Writer {
         self.synced = self.end;
         self.stride = FIRST_ZEROS_BYTES;
         self.large_bytes = 0;
+        (self.wanted_again, self.tried_again) = (0, 0);
         Ok(())
     }
 

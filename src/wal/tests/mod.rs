@@ -566,6 +566,29 @@ fn a_next_segment_that_cannot_be_made_does_not_fail_commits() {
     assert_eq!(replay_all(&env).0, all);
 }
 
+/// Each try waits for the file system while all commits wait for the log.
+#[test]
+fn a_next_segment_that_cannot_be_made_is_not_tried_for_each_record() {
+    let env = machine(1);
+    let mut writer = create(&env);
+    env.fail(Fault::new(Operation::Create, ".log", ErrorKind::StorageFull));
+    let (mut before, mut wanted) = (0, 0);
+    let all = records(1, &[100; 300]);
+    for (n, record) in all.iter().enumerate() {
+        append(&mut writer, std::slice::from_ref(record)).unwrap();
+        wanted += usize::from(writer.wants_next_segment());
+        if n == 100 {
+            before = env.operations();
+        }
+    }
+    let tries = env.operations() - before - 199;
+    assert!((1..=20).contains(&tries), "{tries} operations beside those that write");
+    assert!((1..=20).contains(&wanted), "wanted {wanted} times");
+    env.clear_faults();
+    writer.close().unwrap();
+    assert_eq!(replay_all(&env).0, all);
+}
+
 #[test]
 fn an_error_of_the_visitor_ends_the_replay() {
     let env = machine(1);
