@@ -19,6 +19,7 @@ use crate::memtable::Memtable;
 use crate::read;
 use crate::sst::Lookup;
 use crate::version::Version;
+use crate::wal;
 
 /// What must hold of the stored entity for an operation to apply.
 ///
@@ -129,6 +130,12 @@ impl BatchWrite {
         }
         let Self { prefix, operations, rows, .. } = self;
         let prepared = rows.prepare(&prefix, &operations);
+        // Keys may take twice as much as they have, of what the options allow.
+        let encoded =
+            check_limit(Limit::BatchBytes, prepared.payload_len(), wal::MAX_PAYLOAD_BYTES);
+        if let Err(error) = encoded {
+            return Applied::failed(Version::ZERO, error);
+        }
         let version = pipeline.submit(&prepared);
         Applied::done(version, version)
     }
@@ -149,7 +156,7 @@ impl BatchWrite {
 
     /// Checks every condition and runs merges.
     fn check(&mut self, view: &View, latches: &Latches) -> Result<(), Applied<Version>> {
-        let mut key = Vec::new();
+        let (mut key, mut upto) = (Vec::new(), Version::ZERO);
         for (index, operation) in self.operations.iter_mut().enumerate() {
             let merges = operation.is_merge();
             if operation.precondition == Precondition::None && !merges {
@@ -162,6 +169,7 @@ impl BatchWrite {
             key.extend_from_slice(row_key);
             let newest = read_newest(view, &key, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
+            upto = upto.max(newest.version);
             let stored = newest.exists.then_some(&*newest.value);
             let limit = self.limits.value_bytes;
             check_precondition(index, operation.precondition, &newest)
@@ -173,7 +181,7 @@ impl BatchWrite {
         }
         let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
         check_limit(Limit::BatchBytes, bytes, self.limits.merged_bytes)
-            .map_err(|error| Applied::failed(Version::ZERO, error))
+            .map_err(|error| Applied::failed(upto, error))
     }
 }
 

@@ -171,6 +171,13 @@ pub(crate) struct Prepared {
     partitions: usize,
 }
 
+impl Prepared {
+    /// Length of the payload in bytes.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.payload.len()
+    }
+}
+
 /// The bytes of a payload, shared by all that need them.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {

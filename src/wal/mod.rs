@@ -32,7 +32,7 @@ mod walk;
 mod writeback;
 mod writer;
 
-pub(crate) use record::payload_crc;
+pub(crate) use record::{MAX_PAYLOAD_BYTES, payload_crc};
 pub(crate) use replay::{Replayed, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, is_ours};
 pub(crate) use segments::{Ahead, SegmentPlan, Segments};

@@ -23,8 +23,8 @@ pub(super) const HEADER_BYTES: usize = 40;
 pub(super) const ID_AT: usize = 16;
 /// Records begin at multiples of this.
 pub(super) const ALIGNMENT: usize = 8;
-/// Longest payload: above the largest batch that the options allow, and safely a u32.
-pub(super) const MAX_PAYLOAD_BYTES: usize = 2 << 30;
+/// Longest payload: twice the largest batch that the options allow, and safely a u32.
+pub(crate) const MAX_PAYLOAD_BYTES: usize = 2 << 30;
 /// The durable end of a record that proves nothing: a segment before its own was perhaps not synced yet.
 pub(super) const NOTHING_DURABLE: u64 = 0;
 /// What stands behind the last record: no record begins with that many zeros, as a kind is not 0.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Batch, Database, Durability, Error, Precondition};
 
-use crate::support::sim::open;
+use crate::support::sim::{DIR, open};
 use crate::support::task::{block_on, join_all};
 use crate::support::wait::receive;
 use crate::support::{TestDb, options};
@@ -61,6 +61,30 @@ fn r_e10_a_waker_may_use_the_database() {
     for commit in commits {
         commit.wait().unwrap();
     }
+}
+
+/// What made a batch too large must be as durable as the answer: a power cut could take back the reason.
+#[test]
+fn r_e10_a_merge_that_exceeds_a_limit_answers_once_its_reason_is_visible() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let limit = options().batch_bytes(1_000);
+    drop((t, db));
+    let db =
+        Database::open(DIR, limit.durability(Durability::Sync).env(Arc::new(env.clone()))).unwrap();
+    let t = db.table("t").unwrap();
+    let first = t.upsert("p", "r", [1; 900]);
+    let mut batch = Batch::new("p");
+    batch.merge("r", Precondition::None, |old| Ok(old.unwrap().repeat(2)));
+    let mut second = t.commit(batch);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(
+        Pin::new(&mut second).poll(&mut context).is_pending(),
+        "what it built on is not durable"
+    );
+    first.wait().unwrap();
+    assert!(matches!(second.wait(), Err(Error::LimitExceeded { .. })));
 }
 
 #[test]
