@@ -188,7 +188,8 @@ setters! {
     /// [`Database::compact`](crate::Database::compact); what is written piles up until writes are
     /// [`Error::Busy`].
     background_threads: usize;
-    /// How long a write waits under overload before [`Error::Busy`]. Default 10 s (R-E24).
+    /// How long a write waits under overload before [`Error::Busy`], from the call that made its handle on,
+    /// whenever that is waited for. Default 10 s (R-E24).
     busy_timeout: Duration;
     /// Entities in a page, unless the query says less. Default 1,000, as the service (R-E12).
     page_entities: usize;

@@ -42,7 +42,8 @@ pub(super) type Work<T> = Box<dyn FnOnce(&Pipeline) -> Applied<T> + Send>;
 /// synced at the latest when the handle is waited on, polled or dropped; many handles can be under
 /// way at once and share a sync. Dropping the handle does not undo the write: it goes on in the
 /// background, and is seen by reads once it is there. Only a write that was not ordered yet, under
-/// overload, is dropped with its handle, and has changed nothing.
+/// overload, is dropped with its handle, and has changed nothing. Its outcome is given once: polled again it
+/// is [`Error::InvalidArgument`].
 ///
 /// ```
 /// use tablestone::{Database, Options};

@@ -338,6 +338,8 @@ impl Pipeline {
         // What a flush writes is less than what it sets free.
         if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
             self.freeze_active();
+            // All of it may be published already, and nothing be written for long.
+            self.tree.on_published();
         }
         version
     }

@@ -146,7 +146,7 @@ impl Tree {
         value: Range<usize>,
     ) {
         let bytes = payload.get(value).unwrap_or_default();
-        self.kept.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.kept.bytes.fetch_add(payload.capacity(), Ordering::Relaxed);
         self.kept.payloads.lock().push(Arc::clone(payload));
         // SAFETY: as long as the tree has the payload, which is as long as the arena, nobody else can
         // have it alone: a vector that is shared stays as it is.
