@@ -227,15 +227,18 @@ fn crash_without_sync(steps: Vec<Step>, options: fn(&SimEnv) -> Options) {
     }
 }
 
-/// Commits that nobody syncs, and now and then a sync of all of them. Segments end in between, and are
+/// Commits that nobody syncs, and now and then a sync of all of them, or one that asks to be durable. Segments end in between, and are
 /// synced by jobs that run late, or never before the power goes.
 fn script_of_few_syncs() -> Vec<Step> {
     let mut syncs = 0..;
     let mut steps = Vec::new();
     for step in large_script() {
         match step {
-            Step::Wait if syncs.next().is_some_and(|n| n % 3 == 1) => steps.push(Step::Sync),
-            Step::Wait => steps.push(Step::Tick),
+            Step::Wait => steps.push(match syncs.next() {
+                Some(n) if n % 6 == 1 => Step::Sync,
+                Some(n) if n % 6 == 4 => Step::Durable,
+                _ => Step::Tick,
+            }),
             step => steps.push(step),
         }
     }

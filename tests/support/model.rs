@@ -366,6 +366,15 @@ impl Started {
         matches!(self, Self::Commit(commit) if format!("{commit:?}").contains(state))
     }
 
+    /// The same, to be waited for until it is durable.
+    pub fn durable(self) -> Self {
+        match self {
+            Self::Commit(commit) => Self::Commit(commit.durable()),
+            Self::Create(commit) => Self::Create(commit.durable()),
+            done @ Self::Done(_) => done,
+        }
+    }
+
     /// Its version, zero if the call does not tell.
     pub fn wait(self, handles: &mut Handles) -> Result<Version> {
         match self {

@@ -33,6 +33,8 @@ pub enum Step {
     Wait,
     /// Waits for all that was started and syncs it, whatever the durability.
     Sync,
+    /// Waits for all that was started to be durable, whatever the durability.
+    Durable,
     /// Lets time pass, so that timers are due.
     Tick,
     /// Flushes the memtable.
@@ -74,6 +76,8 @@ impl Script {
         let mut database = self.open()?;
         let mut handles = Handles::new();
         let mut under_way = Vec::new();
+        // Whether the newest state is of one of these.
+        let mut is_last_under_way = false;
         for step in steps {
             match step {
                 Step::Write(write) => {
@@ -83,7 +87,8 @@ impl Script {
                     let mut after = before;
                     let expected = after.apply(write, self.step);
                     self.states.push(after);
-                    if started.is_over() || started.is_held_back() {
+                    is_last_under_way = !(started.is_over() || started.is_held_back());
+                    if !is_last_under_way {
                         settle(started, &mut handles, &expected)?;
                     } else {
                         under_way.push((started, expected));
@@ -101,6 +106,15 @@ impl Script {
                     }
                     database.sync()?;
                     self.acknowledge();
+                }
+                Step::Durable => {
+                    let is_all = is_last_under_way && !under_way.is_empty();
+                    for (started, expected) in under_way.drain(..) {
+                        settle(started.durable(), &mut handles, &expected)?;
+                    }
+                    if is_all {
+                        self.acknowledge();
+                    }
                 }
                 Step::Tick => self.env.advance(Duration::from_millis(10)),
                 Step::Flush => database.flush()?,
