@@ -77,8 +77,9 @@ macro_rules! setters {
 setters! { properties name_length string_length binary_length size }
 
 impl EntityLimits {
-    /// The largest that a database may have.
-    pub(crate) const LARGEST: Self = Self {
+    /// The largest that a database may have, so that nothing stored is larger, whatever the limits were when it
+    /// was written.
+    pub const LARGEST: Self = Self {
         properties: u8::MAX as usize,
         name_length: 64 << 10,
         string_length: 64 << 20,

@@ -145,6 +145,32 @@ fn w_091_every_write_keeps_the_limits_that_the_database_has() {
     }
 }
 
+/// A handle may have limits of its own: what is written through it keeps them, whichever the database has, and
+/// so does a batch that was made for it.
+#[test]
+fn w_091_every_write_keeps_the_limits_that_a_handle_has() {
+    for [of_database, of_handle] in [[lowered(), raised()], [raised(), lowered()]] {
+        let db = TestDb::with(with(of_database));
+        let t = entities(&db).with_limits(of_handle);
+        for (within, beyond, expected) in edges(&of_handle) {
+            // A loader has no table yet, and so the limits of the database.
+            for (number, (index, write)) in WRITES.into_iter().enumerate().take(8) {
+                let outcome = write(&db, &t, &within);
+                assert!(outcome.is_ok(), "write {number}, {expected}: {outcome:?}");
+                let error = write(&db, &t, &beyond).unwrap_err();
+                assert!(is(&error, index, &expected), "write {number}: {error:?}");
+            }
+            let batch = |entity: &Entity| {
+                let mut batch = t.batch("p");
+                batch.delete("gone", Precondition::None).insert_or_replace(entity);
+                t.commit(batch).wait()
+            };
+            assert!(batch(&within).is_ok());
+            assert!(is(&batch(&beyond).unwrap_err(), 1, &expected));
+        }
+    }
+}
+
 /// R-D09: what a merge makes of what is stored is within the limits as a whole.
 #[test]
 fn w_091_what_merges_make_keeps_the_limits_that_the_database_has() {

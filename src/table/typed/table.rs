@@ -7,7 +7,7 @@ use super::batch::EntityBatch;
 use super::view::EntityView;
 use crate::commit::{Commit, Precondition};
 use crate::entity::codec::Encoder;
-use crate::entity::{Entity, IfMatch};
+use crate::entity::{Entity, EntityLimits, IfMatch};
 use crate::error::{Error, Result};
 use crate::table::import::ImportReport;
 use crate::table::snapshot::Snapshot;
@@ -44,13 +44,19 @@ use crate::version::Version;
 pub struct EntityTable {
     table: Table,
     view: EntityView,
+    /// What entities that are written are held against.
+    limits: EntityLimits,
 }
 
 impl Table {
     /// The same table, of entities with typed properties.
     #[must_use]
     pub fn entities(&self) -> EntityTable {
-        EntityTable { table: self.clone(), view: EntityView { view: (**self).clone() } }
+        EntityTable {
+            table: self.clone(),
+            view: EntityView { view: (**self).clone() },
+            limits: *self.entity_limits(),
+        }
     }
 }
 
@@ -78,6 +84,35 @@ impl EntityTable {
     #[must_use]
     pub fn as_bytes(&self) -> &Table {
         &self.table
+    }
+
+    /// The same table, whose entities are held against these limits in place of the database's where they are
+    /// written through this handle: for tables of the program's own, say, beside those of its clients.
+    ///
+    /// ```
+    /// use tablestone::{Database, Entity, EntityLimits, Options};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// let options = Options::default().entity_limits(EntityLimits::default().name_length(4));
+    /// let database = Database::open(dir.path(), options)?;
+    /// let table = database.create_table("people").wait()?.entities();
+    /// let ann = Entity::new("p", "r").with("FirstName", "Ann");
+    /// assert!(table.insert(&ann).wait().is_err());
+    /// table.with_limits(EntityLimits::default()).insert(&ann).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_limits(mut self, limits: EntityLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// An empty batch on one partition of this table. What is added to it is held against the table's limits at
+    /// once; one of [`EntityBatch::new`] does not know them before it is committed.
+    #[must_use]
+    pub fn batch(&self, partition_key: impl Into<String>) -> EntityBatch {
+        EntityBatch::within(&self.limits, partition_key)
     }
 
     /// The table as a snapshot sees it.
@@ -130,7 +165,7 @@ impl EntityTable {
     /// first operation, in order, that could not be done. Errors of entities that break a rule
     /// ([`Error::Entity`]) come before those of conditions.
     pub fn commit(&self, batch: EntityBatch) -> Commit<Version> {
-        match batch.encoded(self.name(), self.table.entity_limits()) {
+        match batch.encoded(self.name(), &self.limits) {
             Ok(batch) => self.table.commit(batch),
             Err(error) => self.table.refuse(error),
         }
@@ -141,7 +176,7 @@ impl EntityTable {
         partition_key: &str,
         operation: impl FnOnce(&mut EntityBatch) -> &mut EntityBatch,
     ) -> Commit<Version> {
-        let mut batch = EntityBatch::within(self.table.entity_limits(), partition_key);
+        let mut batch = self.batch(partition_key);
         operation(&mut batch);
         self.commit(batch)
     }
@@ -152,7 +187,7 @@ impl EntityTable {
     /// [`Error::Entity`] with the entity's place among `entities`; as for any write. Entities
     /// before the error may have been stored; each commit is whole.
     pub fn import(&self, entities: impl IntoIterator<Item = Entity>) -> Result<ImportReport> {
-        let mut encoder = Encoder::new(self.table.entity_limits());
+        let mut encoder = Encoder::new(&self.limits);
         let mut broken = None;
         let rows = entities.into_iter().enumerate().map_while(|(index, entity)| {
             match encoder.encode_whole(&entity) {
