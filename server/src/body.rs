@@ -114,7 +114,7 @@ fn units(bytes: usize) -> Option<u32> {
 /// How much a request may send, and how slowly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Largest body in bytes. Default 4 MiB, as the service.
+    /// Largest body in bytes. Default 4 MiB, as the service; 1 KiB to 1 GiB.
     pub bytes: usize,
     /// Time in which 64 KiB of it must come, or what is left. Default 30 s.
     pub stall: Duration,

@@ -148,6 +148,12 @@ impl ServiceError {
         self.message.as_deref().unwrap_or_else(|| self.code.message())
     }
 
+    /// Whether it has a text that says more than its code's.
+    #[must_use]
+    pub const fn is_explained(&self) -> bool {
+        self.message.is_some()
+    }
+
     /// The same error as that of an operation of a batch, whose place from 0 begins the text.
     #[must_use]
     pub fn in_batch(&self, index: usize) -> Self {

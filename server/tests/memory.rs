@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use parking_lot::Mutex;
-use tablestone::{Database, Durability, Options, Task};
+use tablestone::{Database, Durability, Task};
 use tablestone_server::auth::{Account, SigningKey};
 use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
 use tablestone_server::net::Peer;
@@ -90,7 +90,7 @@ fn occupy(database: &Database) -> (Sender<()>, Vec<Task<()>>) {
 #[tokio::test]
 async fn r_s12_filters_that_wait_are_text() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options::default().durability(Durability::Os).memory_budget(8 << 20);
+    let options = Limits::default().options().durability(Durability::Os).memory_budget(8 << 20);
     let database = Database::open(directory.path(), options).unwrap();
     let service = service(database.clone()).await;
     let post = async |path: &str, body: &str| {

@@ -8,7 +8,7 @@ use tablestone::Compression;
 use super::CliError;
 use super::store::{Local, Store};
 use crate::client::{Client, Endpoint};
-use crate::config::DEVELOPMENT_ACCOUNT;
+use crate::config::{DEVELOPMENT_ACCOUNT, Limits};
 use crate::net::read_certificates;
 
 /// The directory of the data if nothing is said, as of `serve`.
@@ -39,16 +39,16 @@ pub(super) struct Place {
 
 /// What a data directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum Purpose<'a> {
     /// It has to be there; nothing in it is compacted.
     Read,
-    /// It is made if it is not there; files are compressed so.
-    Write(Compression),
+    /// It is made if it is not there; files are compressed so, and what is written is within these limits.
+    Write(Compression, &'a Limits),
 }
 
 impl Place {
     /// Opens it; a server's with up to that many connections.
-    pub(super) fn open(&self, purpose: Purpose, connections: usize) -> Result<Store, CliError> {
+    pub(super) fn open(&self, purpose: Purpose<'_>, connections: usize) -> Result<Store, CliError> {
         let remote = |endpoint| {
             let certificates = match &self.tls_certificate {
                 Some(path) => read_certificates(path)?,

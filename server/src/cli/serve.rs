@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tablestone::{Compression, Database, Durability, Options};
+use tablestone::{Compression, Database, Durability};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::level_filters::LevelFilter;
@@ -214,7 +214,9 @@ async fn bind(
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
-    let options = Options::default()
+    let options = config
+        .limits
+        .options()
         .durability(config.durability)
         .memory_budget(config.memory)
         .compression(config.compression);

@@ -10,7 +10,7 @@ use super::CliError;
 use super::ask::Ask;
 use super::place::Purpose;
 use crate::client::{Client, PageKey};
-use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Partial};
+use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits, Partial};
 use crate::error::ErrorCode;
 use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
@@ -96,7 +96,11 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn open(data: PathBuf, account: &str, purpose: Purpose) -> Result<Self, CliError> {
+    pub(super) fn open(
+        data: PathBuf,
+        account: &str,
+        purpose: Purpose<'_>,
+    ) -> Result<Self, CliError> {
         let shown = data.display();
         let is_empty = match std::fs::read_dir(&data) {
             Ok(mut files) => files.next().is_none(),
@@ -108,13 +112,15 @@ impl Local {
             )
             .into());
         }
-        // What is imported is synced once, at the end.
-        let options = Options::default().durability(Durability::Os);
-        let options = match purpose {
+        let (limits, options) = match purpose {
             // Nothing is rewritten: how files are to be compressed is not said to who reads.
-            Purpose::Read => options.background_threads(0),
-            Purpose::Write(compression) => options.compression(compression),
+            Purpose::Read => (Limits::default(), Options::default().background_threads(0)),
+            Purpose::Write(compression, limits) => {
+                (*limits, limits.options().compression(compression))
+            }
         };
+        // What is imported is synced once, at the end.
+        let options = options.durability(Durability::Os);
         let database = Database::open(&data, options).map_err(|error| match error {
             Error::Locked(_) => CliError::from(format!(
                 "{shown} is open in another process; if that is a server, use --url with its address"
@@ -122,8 +128,7 @@ impl Local {
             error => error.into(),
         })?;
         let accounts = Some(vec![(account.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
-        let Config { accounts, limits, .. } =
-            Partial { accounts, ..Partial::default() }.resolve()?;
+        let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
         let service = TableService::open(database, accounts, limits, Telemetry::off(false));
         let service = Box::new(wait(service)??);
         Ok(Self { service, account: account.to_owned(), data })

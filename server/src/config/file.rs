@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use tablestone::{Compression, Durability};
 
-use super::units::{Size, Time, UnitError, parse_compression, parse_durability};
-use super::{ConfigError, Partial};
+use super::settings::LimitSettings;
+use super::units::{Size, UnitError, parse_compression, parse_durability};
+use super::{ConfigError, Limits, Partial};
 
 /// A configuration file. Names that it does not know are an error: they would be mistakes.
 ///
@@ -30,8 +31,7 @@ pub struct File {
     #[serde(default, deserialize_with = "compression")]
     compression: Option<Compression>,
     access_log: Option<bool>,
-    #[serde(default)]
-    limits: Limits,
+    limits: Option<LimitSettings>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -72,58 +72,6 @@ fn without_text(message: &str) -> String {
     }
 }
 
-/// Limits of which any may be left to its default.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    connections: Option<usize>,
-    head_bytes: Option<Size>,
-    head_time: Option<Time>,
-    idle_time: Option<Time>,
-    write_time: Option<Time>,
-    shutdown_time: Option<Time>,
-    body_stall: Option<Time>,
-    body_memory: Option<Size>,
-    query_time: Option<Time>,
-}
-
-impl Limits {
-    pub(super) fn or(self, other: Self) -> Self {
-        Self {
-            connections: self.connections.or(other.connections),
-            head_bytes: self.head_bytes.or(other.head_bytes),
-            head_time: self.head_time.or(other.head_time),
-            idle_time: self.idle_time.or(other.idle_time),
-            write_time: self.write_time.or(other.write_time),
-            shutdown_time: self.shutdown_time.or(other.shutdown_time),
-            body_stall: self.body_stall.or(other.body_stall),
-            body_memory: self.body_memory.or(other.body_memory),
-            query_time: self.query_time.or(other.query_time),
-        }
-    }
-
-    pub(super) fn resolve(self) -> super::Limits {
-        let mut limits = super::Limits::default();
-        let connection = &mut limits.connection;
-        set(&mut connection.connections, self.connections);
-        set(&mut connection.head_bytes, self.head_bytes.map(Size::bytes));
-        set(&mut connection.head_time, self.head_time.map(Time::duration));
-        set(&mut connection.idle_time, self.idle_time.map(Time::duration));
-        set(&mut connection.write_time, self.write_time.map(Time::duration));
-        set(&mut connection.shutdown_time, self.shutdown_time.map(Time::duration));
-        set(&mut limits.body.stall, self.body_stall.map(Time::duration));
-        set(&mut limits.body_memory, self.body_memory.map(Size::bytes));
-        set(&mut limits.query_time, self.query_time.map(Time::duration));
-        limits
-    }
-}
-
-fn set<T>(limit: &mut T, said: Option<T>) {
-    if let Some(said) = said {
-        *limit = said;
-    }
-}
-
 fn durability<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Durability>, D::Error> {
     parsed(d, parse_durability)
 }
@@ -156,6 +104,14 @@ impl File {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Self::parse(&text).map_err(|source| ConfigError::File { path: path.to_owned(), source })
+    }
+
+    /// The limits that it says, and defaults.
+    ///
+    /// # Errors
+    /// As [`Limits::check`].
+    pub fn limits(&self) -> Result<Limits, ConfigError> {
+        self.limits.unwrap_or_default().resolve()
     }
 
     /// What it says.

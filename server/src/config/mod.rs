@@ -3,6 +3,8 @@
 
 mod account;
 mod file;
+mod limits;
+mod settings;
 mod units;
 
 use std::fmt;
@@ -13,11 +15,11 @@ use tablestone::{Compression, Durability};
 
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, NamedKeys, parse_accounts};
 pub use file::{File, FileError};
+pub use limits::Limits;
+pub use settings::LimitSettings;
 pub use units::{Size, Time, UnitError, parse_compression, parse_durability};
 
 use crate::auth::Account;
-use crate::body::BodyLimits;
-use crate::net::ConnectionLimits;
 
 /// Where the emulator listens, and therefore `UseDevelopmentStorage=true` looks.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -72,9 +74,21 @@ pub enum ConfigError {
         /// The account.
         name: String,
     },
+    /// A limit is out of the range that it can have.
+    #[error("{setting} is {value}: expected {least} to {most}")]
+    Limit {
+        /// Its name in a file.
+        setting: &'static str,
+        /// What was said.
+        value: usize,
+        /// The least that it can be.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
     /// Bodies have too little memory for the largest.
     #[error(
-        "limits.body_memory is {bytes} bytes: expected at least {least}, twice the largest body"
+        "limits.body_memory is {bytes} bytes: expected at least {least}, twice limits.body_bytes"
     )]
     BodyMemory {
         /// What was said.
@@ -111,35 +125,10 @@ pub struct Config {
     pub memory: usize,
     /// How table files are compressed.
     pub compression: Compression,
-    /// What the server may take.
+    /// What clients may store and take.
     pub limits: Limits,
     /// Whether each request is logged.
     pub access_log: bool,
-}
-
-/// What the server may take (R-S12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Of a connection.
-    pub connection: ConnectionLimits,
-    /// Of a request's body.
-    pub body: BodyLimits,
-    /// Bytes of all bodies in memory, both ways, and half as many again of what merges in transactions
-    /// make of little. Default 256 MiB.
-    pub body_memory: usize,
-    /// Time of a query before it ends its page with a continuation. Default 5 s, as the service.
-    pub query_time: std::time::Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connection: ConnectionLimits::default(),
-            body: BodyLimits::default(),
-            body_memory: 256 << 20,
-            query_time: std::time::Duration::from_secs(5),
-        }
-    }
 }
 
 impl fmt::Debug for Config {
@@ -183,7 +172,7 @@ pub struct Partial {
     /// See [`Config::access_log`].
     pub access_log: Option<bool>,
     /// See [`Config::limits`].
-    pub limits: file::Limits,
+    pub limits: Option<LimitSettings>,
 }
 
 impl Partial {
@@ -220,12 +209,7 @@ impl Partial {
             (Some(_), None) => return Err(ConfigError::HalfTls { missing: "the key" }),
             (None, Some(_)) => return Err(ConfigError::HalfTls { missing: "the certificate" }),
         };
-        let limits = self.limits.resolve();
-        let (bytes, least) = (limits.body_memory, 2 * limits.body.bytes);
-        if bytes < least {
-            // Some requests would be answered ServerBusy for ever.
-            return Err(ConfigError::BodyMemory { bytes, least });
-        }
+        let limits = self.limits.unwrap_or_default().resolve()?;
         Ok(Config {
             listen: self.listen.unwrap_or(DEFAULT_LISTEN),
             admin: self.admin,

@@ -1,6 +1,9 @@
 use std::time::Duration;
 
+use tablestone::{Database, EntityLimits};
+
 use super::*;
+use crate::net::ConnectionLimits;
 
 fn file(text: &str) -> Result<Partial, String> {
     File::parse(text).map(File::into_partial).map_err(|error| error.to_string())
@@ -48,8 +51,20 @@ fn a_file_says_everything() {
         connections = 10
         head_bytes = "64KiB"
         idle_time = "1min"
+        body_bytes = "2MiB"
         body_memory = 10000000
         query_time = "2s"
+        page_entities = 10
+        page_bytes = 70000
+        transaction_operations = 11
+        key_length = 12
+
+        [limits.entity]
+        properties = 13
+        size = "2MiB"
+        name_length = 14
+        string_length = 15
+        binary_length = "16KiB"
         "#,
     );
     let config = partial.unwrap().resolve().unwrap();
@@ -71,7 +86,49 @@ fn a_file_says_everything() {
     assert_eq!(config.limits.connection, expected);
     assert_eq!(config.limits.body_memory, 10_000_000);
     assert_eq!(config.limits.query_time, Duration::from_secs(2));
+    let Limits {
+        body, page_entities, page_bytes, transaction_operations, key_length, entity, ..
+    } = config.limits;
+    assert_eq!((body.bytes, page_entities, page_bytes), (2 << 20, 10, 70_000));
+    assert_eq!((transaction_operations, key_length), (11, 12));
+    let expected = EntityLimits::default().properties(13).size(2 << 20).name_length(14);
+    assert_eq!(entity, expected.string_length(15).binary_length(16 << 10));
     assert!(!format!("{config:?}").contains("a2V5"), "keys are not shown");
+}
+
+/// R-S05, R-S12: a limit is refused outside of its range, which is told with its name and what it was; at each end the
+/// engine takes it.
+#[test]
+fn r_s12_limits_have_ranges() {
+    let directory = tempfile::tempdir().unwrap();
+    for (setting, least, most) in [
+        ("body_bytes", 1_024, 1 << 30),
+        ("page_entities", 1, 10_000),
+        ("page_bytes", 1, 1 << 30),
+        ("transaction_operations", 1, 10_000),
+        ("key_length", 1, 5_461),
+        ("entity.properties", 1, 255),
+        ("entity.size", 1, 32 << 20),
+        ("entity.name_length", 1, 65_536),
+        ("entity.string_length", 1, 64 << 20),
+        ("entity.binary_length", 1, 64 << 20),
+    ] {
+        let limits = |value: usize| {
+            let memory = "limits.body_memory = '2GiB'";
+            let file = File::parse(&format!("{memory}\nlimits.{setting} = {value}")).unwrap();
+            file.limits().map_err(|error| error.to_string())
+        };
+        for value in [0, least - 1, most + 1] {
+            let expected = format!("limits.{setting} is {value}: expected {least} to {most}");
+            assert_eq!(limits(value), Err(expected));
+        }
+        for value in [least, most] {
+            let options = limits(value).unwrap().options();
+            Database::open(directory.path(), options).unwrap().close().unwrap();
+        }
+    }
+    let resolved = file("[limits]\nkey_length = 0").unwrap().resolve();
+    assert!(resolved.is_err(), "as the server resolves it");
 }
 
 /// The file that is shipped says what holds without it.
@@ -131,6 +188,9 @@ fn what_cannot_be_says_where() {
         ("compression = 'zip'", "\"zip\" is no compression"),
         ("[limits]\nhead_time = 'soon'", "\"soon\" is no time"),
         ("[limits]\nheads = 1", "unknown field `heads`"),
+        ("[limits.entity]\nlength = 1", "unknown field `length`"),
+        ("[limits]\nkey_length = -1", "invalid value: integer `-1`"),
+        ("[limits]\nkey_length = '1KiB'", "invalid type"),
     ] {
         let error = file(text).unwrap_err();
         assert!(error.contains(expected) && error.contains("line"), "{error}");
@@ -144,5 +204,7 @@ fn what_cannot_be_says_where() {
     assert!(!account("mine", "'secret!'").contains("secret!"));
     let small = resolve("limits = { body_memory = '1MiB' }");
     assert!(small.contains("1048576 bytes: expected at least 8388608"), "{small}");
+    let large = resolve("limits = { body_bytes = '129MiB' }");
+    assert!(large.contains("268435456 bytes: expected at least 270532608"), "{large}");
     assert!(resolve("tls = { certificate = 'a' }").contains("the key is missing"));
 }

@@ -7,6 +7,7 @@ use http::request::Parts;
 use super::account::AccountState;
 use super::catalog::TableState;
 use super::keys::check_table_name;
+use super::{Limits, limits};
 use crate::address::{Address, Parameter, QueryString, Style};
 use crate::auth::{Grant, Operation};
 use crate::error::{ErrorCode, ServiceError};
@@ -25,6 +26,7 @@ pub(super) struct Call<'a> {
     pub(super) account: &'a Arc<AccountState>,
     pub(super) grant: Grant,
     pub(super) common: &'a Common,
+    pub(super) limits: &'a Limits,
 }
 
 impl Call<'_> {
@@ -50,6 +52,11 @@ impl Call<'_> {
     pub(super) fn format(&self) -> Result<BodyFormat, ServiceError> {
         let format = self.query.given(Parameter::Format);
         response_format(format, &self.head.headers, self.version)
+    }
+
+    /// What went wrong, as the client is to hear it.
+    pub(super) fn told(&self, error: ServiceError) -> ServiceError {
+        limits::told(error, self.limits)
     }
 
     /// Refuses an operation that the signature does not allow.

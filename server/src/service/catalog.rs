@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tablestone::{
-    Continuation, Database, Entity, EntityQuery, EntityTable, Error, Filter, Precondition,
-    TableLoader, Value,
+    Continuation, Database, Entity, EntityLimits, EntityQuery, EntityTable, Error, Filter,
+    Precondition, TableLoader, Value,
 };
 use uuid::Uuid;
 
@@ -123,7 +123,9 @@ impl Catalog {
             }
             Err(error) => return Err(error.into()),
         };
-        let catalog = Self { database, meta: meta.entities() };
+        // Limits are those of clients' entities.
+        let meta = meta.entities().with_limits(EntityLimits::default());
+        let catalog = Self { database, meta };
         let mut known = HashSet::from([META.to_owned()]);
         for row in catalog.meta.query().entities() {
             known.extend(catalog.load(&accounts, &row?)?);

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use hyper::body::Body;
 
-use super::TableService;
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys;
 use super::print::Print;
 use super::write::{Done, Echo, Order, Write};
+use super::{Limits, TableService};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
@@ -25,7 +25,8 @@ impl TableService {
         row_key: &str,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
-        keys::check(partition_key, row_key)?;
+        // What was stored within other limits is read.
+        keys::check(partition_key, row_key, Limits::MOST_KEY_LENGTH)?;
         call.grant.allow_entity(partition_key, row_key)?;
         let print = Print::new(call, table)?;
         let format = print.format;
@@ -62,7 +63,8 @@ impl TableService {
         // What is done must be answered, so the answer has its share before.
         let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
         self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
-        let version = write.run(&self.waits, &table).await?;
+        let applied = self.apply(&table, write.partition_key(), std::iter::once(&write)).await;
+        let version = applied.map_err(|failed| failed.error)?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);
         write.answer(&mut done, echo, &mut answer)?;

@@ -1,23 +1,22 @@
 //! The rules of names and keys (protocol 4), which are the service's own: the engine's keys are
 //! any bytes.
 
+use super::limits;
 use crate::error::{ErrorCode, ServiceError};
 
-/// Longest key in UTF-16 code units: 1 KiB.
-const KEY_UNITS: usize = 512;
 /// Lengths that a table's name may have.
 const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
-/// Refuses keys that no entity may have.
-pub(crate) fn check(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
-    check_key("PartitionKey", partition_key)?;
-    check_key("RowKey", row_key)
+/// Refuses keys that no entity may have, or that are longer than this in UTF-16 units.
+pub(crate) fn check(partition_key: &str, row_key: &str, limit: usize) -> Result<(), ServiceError> {
+    check_key("PartitionKey", partition_key, limit)?;
+    check_key("RowKey", row_key, limit)
 }
 
-fn check_key(what: &str, key: &str) -> Result<(), ServiceError> {
+fn check_key(what: &str, key: &str, limit: usize) -> Result<(), ServiceError> {
     // A character has no more UTF-16 units than it has bytes.
-    if key.len() > KEY_UNITS && key.encode_utf16().count() > KEY_UNITS {
-        return Err(ErrorCode::PropertyValueTooLarge.error());
+    if key.len() > limit && key.encode_utf16().nth(limit).is_some() {
+        return Err(limits::key_too_long(limit));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if !key.bytes().all(plain) && key.chars().any(is_forbidden) {
@@ -53,7 +52,7 @@ mod tests {
     use super::*;
 
     fn key(key: &str) -> Result<(), ErrorCode> {
-        check("", key).map_err(|error| error.code())
+        check("", key, 512).map_err(|error| error.code())
     }
 
     /// R-S05: what a key may hold, and how long it may be.
@@ -72,8 +71,11 @@ mod tests {
             assert_eq!(key(&character.repeat(most)), Ok(()));
             let longer = key(&character.repeat(most + 1));
             assert_eq!(longer, Err(ErrorCode::PropertyValueTooLarge));
+            let partition_key = character.repeat(most + 1);
+            assert!(check(&partition_key, "", 512).is_err());
+            assert!(check(&partition_key, &partition_key, 514).is_ok());
         }
-        let message = check("a/b", "").unwrap_err().message().to_owned();
+        let message = check("a/b", "", 512).unwrap_err().message().to_owned();
         assert_eq!(message, "The 'PartitionKey' parameter of value 'a/b' is out of range.");
     }
 

@@ -5,6 +5,7 @@
 
 mod account;
 mod answer;
+mod apply;
 mod call;
 mod catalog;
 mod cors;
@@ -12,6 +13,7 @@ mod direct;
 mod entities;
 mod failure;
 mod keys;
+mod limits;
 mod print;
 mod properties;
 mod query;
@@ -64,7 +66,8 @@ pub struct TableService {
 }
 
 impl TableService {
-    /// The service of these accounts on a database, which it has for itself.
+    /// The service of these accounts on a database, which it has for itself, and which was opened with the
+    /// [options of the limits](Limits::options).
     ///
     /// # Errors
     /// [`OpenError`] if the database holds something else, or cannot be read.
@@ -116,6 +119,7 @@ impl TableService {
         let known = &mut request.known;
         let mut body = std::pin::pin!(body);
         let outcome = self.answer(&head, body.as_mut(), peer, &common, &mut known.action).await;
+        let outcome = outcome.map_err(|error| limits::told(error, &self.limits));
         if let Err(error) = &outcome {
             known.error = Some(error.code());
             crate::body::discard(&head.headers, body, self.limits.body).await;
@@ -165,7 +169,9 @@ impl TableService {
         let grant = signed.authenticate(account.account(), |table| account.policies(table))?;
         let signed_version = || query.get(Parameter::SignedVersion).and_then(ApiVersion::parse);
         let version = version.or_else(signed_version);
-        let call = Call { head, peer, verb, address, query, version, account, grant, common };
+        let limits = &self.limits;
+        let call =
+            Call { head, peer, verb, address, query, version, account, grant, common, limits };
         self.dispatch(&call, body, action).await
     }
 

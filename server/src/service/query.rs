@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
-use tablestone::{Continuation, Entity, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
+use tablestone::{Continuation, EntityPage, EntityQuery, EntityRef, Filter, StopReason};
 
 use super::answer::{Answer, Shape};
 use super::call::Call;
@@ -19,8 +19,6 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, names};
 use crate::wire::{Context, atom, continuation, json, shown};
 
-/// Most items of a page, and how many it has unless less are asked for.
-const PAGE_ITEMS: usize = 1_000;
 /// Room for a page's body, if the page may be short and if not: 1,000 entities of a few properties.
 const SHORT_BYTES: usize = 16 << 10;
 const LONG_BYTES: usize = 384 << 10;
@@ -196,10 +194,11 @@ fn top(call: &Call<'_>) -> Result<Option<usize>, ServiceError> {
     let Some(top) = call.query.get(Parameter::Top) else {
         return Ok(None);
     };
+    let most = call.limits.page_entities;
     match top.trim().parse() {
-        Ok(top @ 0..=PAGE_ITEMS) => Ok(Some(top)),
+        Ok(top) if top <= most => Ok(Some(top)),
         _ => Err(ErrorCode::InvalidInput
-            .because(format_args!("$top must be a number from 0 to {PAGE_ITEMS}."))),
+            .because(format_args!("$top must be a number from 0 to {most}."))),
     }
 }
 
@@ -218,18 +217,9 @@ fn next(call: &Call<'_>) -> Result<Option<Continuation>, ServiceError> {
     }
 }
 
-/// What a `$filter` says. The engine knows of properties with longer names than any is given here.
+/// What a `$filter` says.
 fn parsed(text: &str) -> Result<Filter, ServiceError> {
-    let filter = Filter::parse(text).map_err(|error| failure::of_filter(&error, text))?;
-    let is_long = |name: &&str| name.encode_utf16().nth(Entity::MAX_NAME_LENGTH).is_some();
-    if let Some(name) = filter.properties().find(is_long) {
-        return Err(ErrorCode::InvalidInput.because(format_args!(
-            "A property's name has at most {} characters, found {}.",
-            Entity::MAX_NAME_LENGTH,
-            shown(name)
-        )));
-    }
-    Ok(filter)
+    Filter::parse(text).map_err(|error| failure::of_filter(&error, text))
 }
 
 /// What a `$filter` of tables says of the catalog's rows.

@@ -6,23 +6,19 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use hyper::body::Body;
-use tablestone::{EntityBatch, Error, Limit, Version};
 use uuid::Uuid;
 
+use super::TableService;
 use super::answer::Answer;
+use super::apply::Failed;
 use super::call::Call;
-use super::catalog::TableState;
 use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate, verb};
 use super::write::{Done, Likeness, Say};
-use super::{TableService, failure};
 use crate::address::{QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Verb, text};
 use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
-
-/// Operations in a change set (protocol 8).
-const MAX_OPERATIONS: usize = 100;
 
 /// Bytes by which the answer to an operation may be longer than that to the first before its buffer
 /// grows.
@@ -37,12 +33,6 @@ const COMMON: [(&str, &str); 3] = [
     ("DataServiceVersion", "3.0;"),
 ];
 
-/// Why a change set failed, and by which operation.
-struct Failed {
-    error: ServiceError,
-    index: usize,
-}
-
 impl TableService {
     /// Entity Group Transaction.
     pub(super) async fn transaction(
@@ -54,7 +44,7 @@ impl TableService {
         call.grant.allow_some_operation_on_entities()?;
         let (body, mut share) = self.body(call, body).await?;
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
-        let batch = batch::parse(content_type, &body, MAX_OPERATIONS);
+        let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
         let writer = match &batch {
             Ok(Batch::ChangeSet(requests)) => {
                 let writer = change_set(self, call, requests, &mut share).await?;
@@ -132,6 +122,7 @@ async fn change_set(
         Err(Failed { error, index }) => {
             let headers = requests.get(index).map(|request| headers(call, &request.headers));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
+            let error = call.told(error);
             // The service does not number the only operation if its entity is missing or has changed.
             let alone = requests.len() == 1 && is_about_entity(error.code());
             let error = if alone { error } else { error.in_batch(index) };
@@ -179,8 +170,9 @@ async fn commit(
     // What is done must be answered, so the answer has its share before.
     let answer_bytes = answer_bytes(call, requests, &operations);
     service.budget.grow_up_to_all(share, answer_bytes).await.map_err(at(0))?;
-    let version = apply(service, &table, &operations).await?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
+    let writes = operations.iter().map(|operation| &operation.write);
+    let version = service.apply(&table, partition_key, writes).await?;
     let mut done = Done::new(call, &table, partition_key, version);
     let mut answers = Answers { writer: writer(), done: &mut done, known: None };
     for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
@@ -208,38 +200,6 @@ fn answer_bytes(
         id + write.answer_bytes(*echo, request.body.len(), base)
     };
     requests.iter().zip(operations).map(part).sum()
-}
-
-/// Applies the operations to the table. Merges may make many times of it what was sent, which is in memory
-/// twice until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
-async fn apply(
-    service: &TableService,
-    table: &TableState,
-    operations: &[Operation<'_>],
-) -> Result<Version, Failed> {
-    let partition_key = operations.first().map_or("", |first| first.write.partition_key());
-    let merges = operations.iter().any(|operation| operation.write.is_merge());
-    let (mut merged_bytes, mut share) = (0, Share::default());
-    loop {
-        let mut batch = EntityBatch::new(partition_key);
-        batch.merged_bytes(merged_bytes);
-        operations.iter().for_each(|operation| operation.write.add_to(&mut batch));
-        match service.waits.committed(table.entities.commit(batch)).await {
-            Ok(version) => return Ok(version),
-            Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })
-                if merges && size > merged_bytes as u64 =>
-            {
-                merged_bytes = usize::try_from(size).unwrap_or(usize::MAX);
-                let needed = merged_bytes.saturating_mul(2);
-                let granted = service.merging.grow_up_to_all(&mut share, needed).await;
-                granted.map_err(|error| Failed { error, index: 0 })?;
-            }
-            Err(error) => {
-                let (error, index) = failure::of_engine(&error);
-                return Err(Failed { error, index: index.unwrap_or_default() });
-            }
-        }
-    }
 }
 
 /// The answers to the operations of a change set that was done.

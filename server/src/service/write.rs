@@ -9,8 +9,7 @@ use tablestone::{ETag, Entity, EntityBatch, IfMatch, Precondition, Version};
 use super::answer::{Answer, Shape, content_type};
 use super::call::Call;
 use super::catalog::TableState;
-use super::waits::Waits;
-use super::{failure, keys};
+use super::{Limits, keys};
 use crate::address::{Resource, push_partition_address, push_row_address};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
@@ -121,7 +120,11 @@ impl<'t> Order<'t> {
             }
             None => body.take_keys()?,
         };
-        keys::check(&partition_key, &row_key)?;
+        let longest = match kind {
+            Kind::Put | Kind::Merge => call.limits.key_length,
+            Kind::Delete => Limits::MOST_KEY_LENGTH,
+        };
+        keys::check(&partition_key, &row_key, longest)?;
         call.grant.allow_entity(&partition_key, &row_key)?;
         Ok(Write { kind, precondition, partition_key, row_key, body })
     }
@@ -174,18 +177,6 @@ impl<'r> Write<'r> {
             Kind::Merge => batch.merge(&self.entity(), self.precondition),
             Kind::Delete => batch.delete(&*self.row_key, self.precondition),
         };
-    }
-
-    /// Does it.
-    pub(super) async fn run(
-        &self,
-        waits: &Waits,
-        table: &TableState,
-    ) -> Result<Version, ServiceError> {
-        let mut batch = EntityBatch::new(&*self.partition_key);
-        self.add_to(&mut batch);
-        let commit = table.entities.commit(batch);
-        waits.committed(commit).await.map_err(|error| failure::of(&error))
     }
 
     /// Which other writes done with it have the same answer but for where the entity is.

@@ -13,6 +13,7 @@ mod filters;
 mod headers;
 mod hostile;
 mod kill;
+mod limits;
 mod missing;
 mod process;
 mod queries;

@@ -167,8 +167,7 @@ async fn r_s06_a_selection_of_what_is_no_name() {
     insert(&mut client, entity).await;
     let atom = [("Accept", "application/atom+xml"), ("x-ms-version", "2011-08-18")];
     for path in ["/people()", "/people(PartitionKey='p',RowKey='r')"] {
-        let long = "n".repeat(256);
-        let select = format!("{path}?$select=L@odata.type,L,1a,a-b,{long},odata.etag,None");
+        let select = format!("{path}?$select=L@odata.type,L,1a,a-b,odata.etag,None");
         let text = client.get(&select).await.text().to_owned();
         let expected = r#""L@odata.type":"Edm.Int64","L":"5","None":null}"#;
         assert!(text.contains(expected) && text.matches("odata.etag").count() == 1, "{text}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tablestone::{Database, Durability, Options};
+use tablestone::{Database, Durability};
 use tablestone_server::auth::{Account, SigningKey};
 use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
 use tablestone_server::net::{Listener, Shutdown};
@@ -161,7 +161,7 @@ impl Server {
     }
 
     async fn open(directory: TempDir, limits: Limits) -> Self {
-        let options = Options::default().durability(Durability::Os).memory_budget(8 << 20);
+        let options = limits.options().durability(Durability::Os).memory_budget(8 << 20);
         let database = Database::open(directory.path(), options).expect("a database");
         let account =
             |name: &str, key| Account::new(name, vec![SigningKey::parse(key).expect("a key")]);
@@ -180,6 +180,11 @@ impl Server {
 
     /// Stops and starts again on the same data.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_with(Limits::default()).await
+    }
+
+    /// As [`restart`](Self::restart), with other limits.
+    pub(crate) async fn restart_with(self, limits: Limits) -> Self {
         let Self { service, shutdown, directory, .. } = self;
         shutdown.begin();
         let unused = async {
@@ -190,7 +195,7 @@ impl Server {
         within("requests to end", unused).await;
         service.database().clone().close().expect("a clean end");
         drop(service);
-        Self::open(directory, Limits::default()).await
+        Self::open(directory, limits).await
     }
 
     /// A client whose requests are signed by the emulator's account.

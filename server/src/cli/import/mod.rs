@@ -20,7 +20,7 @@ use super::place::{Place, Purpose};
 use super::store::{Local, Store};
 use super::{CliError, with_causes};
 use crate::client::{Client, Write as Mode};
-use crate::config::parse_compression;
+use crate::config::{Limits, parse_compression};
 use crate::service::NewTable;
 
 /// What the short help ends with.
@@ -122,14 +122,15 @@ trait Sink {
 
 impl Import {
     pub(super) fn run(self) -> Result<(), CliError> {
+        let limits = Limits::default();
         let mapping =
             Mapping { partition_key: self.partition_key, row_key: self.row_key, types: self.types };
-        let mut input = Input::open(&self.file, self.format, mapping)?;
+        let mut input = Input::open(&self.file, self.format, mapping, &limits)?;
         let source = input.name().to_owned();
         // Nothing is made for what cannot even begin.
         let first = input.next().transpose().map_err(|reason| Stopped::at_once(reason).told())?;
         let connections = usize::from(self.connections);
-        let store = self.place.open(Purpose::Write(self.compression), connections)?;
+        let store = self.place.open(Purpose::Write(self.compression, &limits), connections)?;
         let target = Target::open(&store, &self.table)?;
         let began = Instant::now();
         let lines = first.map(Ok).into_iter().chain(&mut input);

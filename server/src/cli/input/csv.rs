@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use csv::{Error, ErrorKind, Reader, ReaderBuilder, StringRecord};
-use tablestone::{Entity, Value, ValueType};
+use tablestone::{Entity, EntityLimits, Value, ValueType};
 
 use super::{ColumnType, Fault, Line, Mapping, Place, cell};
 
@@ -35,10 +35,10 @@ struct Property {
 
 impl<R: Read> Records<R> {
     /// Reads the header.
-    pub(super) fn new(reader: R, mapping: Mapping) -> Result<Self, Fault> {
+    pub(super) fn new(reader: R, mapping: Mapping, limits: &EntityLimits) -> Result<Self, Fault> {
         let mut reader = ReaderBuilder::new().from_reader(reader);
         let header = reader.headers().map_err(|error| fault(&error))?;
-        let columns = Columns::new(header, mapping)?;
+        let columns = Columns::new(header, mapping, limits)?;
         Ok(Self { reader, record: StringRecord::new(), columns })
     }
 
@@ -61,7 +61,7 @@ impl<R: Read> Iterator for Records<R> {
 }
 
 impl Columns {
-    fn new(header: &StringRecord, mapping: Mapping) -> Result<Self, Fault> {
+    fn new(header: &StringRecord, mapping: Mapping, limits: &EntityLimits) -> Result<Self, Fault> {
         let partition_key =
             key(header, "PartitionKey", "--partition-key", mapping.partition_key.as_deref())?;
         let row_key = key(header, "RowKey", "--row-key", mapping.row_key.as_deref())?;
@@ -75,7 +75,7 @@ impl Columns {
             if name.strip_suffix(TYPE).is_some_and(|column| position(header, column).is_some()) {
                 continue;
             }
-            check_name(name, properties.iter().any(|earlier| earlier.name == name))?;
+            check_name(name, properties.iter().any(|earlier| earlier.name == name), limits)?;
             let said = types.iter().position(|column| column.name == name);
             properties.push(Property {
                 name: name.to_owned(),
@@ -149,8 +149,10 @@ fn no_column(header: &StringRecord, name: &str, wanted: &str) -> Fault {
 }
 
 /// Refuses what no property can be called, before the first entity has it.
-fn check_name(name: &str, again: bool) -> Result<(), Fault> {
-    let reason = match Entity::new("", "").with(name, true).validate() {
+fn check_name(name: &str, again: bool, limits: &EntityLimits) -> Result<(), Fault> {
+    // Nothing but the name is to be wrong.
+    let limits = EntityLimits::default().name_length(limits.name_length);
+    let reason = match Entity::new("", "").with(name, true).validate_within(&limits) {
         Ok(()) if again => "the header has it twice".to_owned(),
         Ok(()) => return Ok(()),
         Err(error) => error.to_string(),
@@ -177,7 +179,9 @@ mod tests {
     use super::*;
 
     fn read(text: &str, mapping: Mapping) -> Result<Vec<Line>, String> {
-        let records = Records::new(text.as_bytes(), mapping).map_err(|fault| fault.to_string())?;
+        let limits = EntityLimits::default();
+        let records =
+            Records::new(text.as_bytes(), mapping, &limits).map_err(|fault| fault.to_string())?;
         records.map(|line| line.map_err(|fault| fault.to_string())).collect()
     }
 

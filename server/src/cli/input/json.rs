@@ -4,14 +4,16 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{BufRead, Read};
 
-use tablestone::Value;
+use tablestone::{EntityLimits, Value};
 
 use super::{Fault, Line, Mapping, Place};
 use crate::wire::json::{JsonErrorKind, decode_entity};
 use crate::wire::{BodyValue, EntityBody, edm};
 
-/// Longest line in bytes: an entity of 1 MiB takes less, however it is escaped.
-const MAX_LINE: usize = 16 << 20;
+/// How many times as many bytes as an entity's size a line may have: it takes less, however it is escaped.
+const ESCAPED: usize = 16;
+/// Longest line, if entities are small.
+const LONG_LINE: usize = 16 << 20;
 
 /// The entities of a text.
 pub(super) struct Lines<R> {
@@ -19,11 +21,14 @@ pub(super) struct Lines<R> {
     mapping: Mapping,
     number: u64,
     line: Vec<u8>,
+    /// Bytes of a line.
+    longest: usize,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(super) fn new(reader: R, mapping: Mapping) -> Self {
-        Self { reader, mapping, number: 0, line: Vec::new() }
+    pub(super) fn new(reader: R, mapping: Mapping, limits: &EntityLimits) -> Self {
+        let longest = (ESCAPED * limits.size).max(LONG_LINE);
+        Self { reader, mapping, number: 0, line: Vec::new(), longest }
     }
 
     fn fault(&self, place: Place, reason: &dyn Display) -> Fault {
@@ -35,11 +40,11 @@ impl<R: BufRead> Lines<R> {
         loop {
             self.line.clear();
             self.number += 1;
-            let mut limited = self.reader.by_ref().take(MAX_LINE as u64);
+            let mut limited = self.reader.by_ref().take(self.longest as u64);
             match limited.read_until(b'\n', &mut self.line) {
                 Ok(0) => return Ok(false),
-                Ok(MAX_LINE) if self.line.last() != Some(&b'\n') => {
-                    let reason = format!("expected a line of less than {} MiB", MAX_LINE >> 20);
+                Ok(read) if read == self.longest && self.line.last() != Some(&b'\n') => {
+                    let reason = format!("expected a line of less than {read} bytes");
                     return Err(self.fault(Place::Line, &reason));
                 }
                 Ok(_) if self.line.trim_ascii().is_empty() => {}

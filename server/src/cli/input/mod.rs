@@ -1,7 +1,7 @@
 //! [`Input`]: the entities of a file, checked, with the line that each is from.
 //!
 //! Invariant: what an input gives can be stored: its keys and properties keep the rules of the data
-//! model. One line is in memory at a time.
+//! model, within the limits that it is opened with. One line is in memory at a time.
 
 mod cell;
 mod csv;
@@ -19,6 +19,7 @@ use tablestone::Entity;
 pub(super) use self::cell::ColumnType;
 use super::CliError;
 use super::export::Format;
+use crate::config::Limits;
 use crate::error::ErrorCode;
 use crate::service::check_keys;
 
@@ -75,6 +76,7 @@ impl fmt::Display for Fault {
 pub(super) struct Input {
     name: String,
     lines: Box<dyn Iterator<Item = Result<Line, Fault>>>,
+    limits: Limits,
     read: u64,
     began: Instant,
     progress: ProgressBar,
@@ -86,6 +88,7 @@ impl Input {
         path: &Path,
         format: Option<Format>,
         mapping: Mapping,
+        limits: &Limits,
     ) -> Result<Self, CliError> {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
@@ -96,13 +99,13 @@ impl Input {
         let wrong = |error: io::Error| format!("cannot read {name}: {error}");
         let (reader, progress) = if is_stdin { stdin() } else { open(path).map_err(wrong)? };
         let lines: Box<dyn Iterator<Item = _>> = match format {
-            Format::Json => Box::new(json::Lines::new(reader, mapping)),
+            Format::Json => Box::new(json::Lines::new(reader, mapping, &limits.entity)),
             Format::Csv => {
-                let records = csv::Records::new(reader, mapping);
+                let records = csv::Records::new(reader, mapping, &limits.entity);
                 Box::new(records.map_err(|fault| format!("{name}, {fault}"))?)
             }
         };
-        Ok(Self { name, lines, read: 0, began: Instant::now(), progress })
+        Ok(Self { name, lines, limits: *limits, read: 0, began: Instant::now(), progress })
     }
 
     /// What errors call it.
@@ -123,7 +126,7 @@ impl Iterator for Input {
     type Item = Result<Line, CliError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let line = self.lines.next()?.and_then(checked);
+        let line = self.lines.next()?.and_then(|line| checked(line, &self.limits));
         let line = line.map_err(|fault| format!("{}, {fault}", self.name).into());
         if line.is_ok() {
             self.count();
@@ -138,23 +141,23 @@ impl Drop for Input {
     }
 }
 
-/// The line, if its entity can be stored.
-fn checked(line: Line) -> Result<Line, Fault> {
+/// The line, if its entity can be stored within these limits.
+fn checked(line: Line, limits: &Limits) -> Result<Line, Fault> {
     let fault = |reason| Fault { line: line.number, place: Place::Line, reason };
-    let (partition_key, row_key) = (line.entity.partition_key(), line.entity.row_key());
-    for (name, key, checked) in [
-        ("PartitionKey", partition_key, check_keys(partition_key, "")),
-        ("RowKey", row_key, check_keys("", row_key)),
-    ] {
-        checked.map_err(|error| match error.code() {
+    let most = limits.key_length;
+    for (name, key) in
+        [("PartitionKey", line.entity.partition_key()), ("RowKey", line.entity.row_key())]
+    {
+        check_keys(key, "", most).map_err(|error| match error.code() {
             ErrorCode::OutOfRangeInput => fault(format!(
                 "the {name} {key:?} has a character that no key may have: / \\ # ? or a control \
                  character"
             )),
-            _ => fault(format!("the {name} is longer than 512 UTF-16 units (1 KiB)")),
+            _ => fault(format!("the {name} is longer than {most} UTF-16 units")),
         })?;
     }
-    line.entity.validate().map_err(|error| fault(error.to_string()))?;
+    let checked = line.entity.validate_within(&limits.entity);
+    checked.map_err(|error| fault(error.to_string()))?;
     Ok(line)
 }
 

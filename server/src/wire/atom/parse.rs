@@ -8,7 +8,7 @@ use tablestone::{Value, ValueType};
 use super::name::decode;
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::edm::{self, ValueError};
-use crate::wire::shown::{MAX_NAME_BYTES, shown};
+use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
 use crate::wire::xml::{Element, Namespace, XmlError};
 use crate::wire::{BodyValue, EntityBody};
 
@@ -128,7 +128,7 @@ fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
             return Err(AtomError::NameTooLong { limit: MAX_NAME_BYTES });
         }
         if !seen.insert(name.clone()) {
-            return Err(AtomError::Duplicate { name: name.into_owned() });
+            return Err(AtomError::Duplicate { name: shown_name(&name) });
         }
         // The client's Timestamp is ignored, whatever it is.
         let value = if name == "Timestamp" { None } else { value(property, &name)? };
@@ -138,7 +138,7 @@ fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
 }
 
 fn value(property: &Element, name: &str) -> Result<Option<Value>, AtomError> {
-    let name = || name.to_owned();
+    let name = || shown_name(name);
     let value_type = match property.attribute(Namespace::Metadata, "type") {
         None | Some("") => ValueType::String,
         Some(stated) => ValueType::from_edm_name(stated)

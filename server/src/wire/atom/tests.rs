@@ -92,6 +92,11 @@ fn r_s12_errors_are_bounded() {
         let long = property.replace("NAME", &"\u{7f}".repeat(1 << 20));
         assert_eq!(code(&long), ErrorCode::PropertyNameTooLong, "{property}");
     }
+    for property in ["<data:NAME/><data:NAME/>", "<data:NAME m:type='Edm.Int32'>x</data:NAME>"] {
+        let long = entry(&property.replace("NAME", &"n".repeat(64 << 10)));
+        let error = parse_entity(long.as_bytes()).unwrap_err().to_string();
+        assert!((255..400).contains(&error.len()), "{error}");
+    }
 }
 
 fn printed(entity: &Entity, select: &Select) -> String {

@@ -6,17 +6,17 @@
 
 use std::borrow::Cow;
 
-use tablestone::{Entity, ValueType};
+use tablestone::{EntityLimits, ValueType};
 
 use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
 use super::raw::Raw;
 use crate::wire::EntityBody;
-use crate::wire::shown::{MAX_NAME_BYTES, shown};
+use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
 
-/// Properties in a body, null ones included: some clients send every null they have, and an
-/// entity's own limit is checked when it is written.
-const MAX_MEMBERS: usize = 4 * Entity::MAX_PROPERTIES;
+/// Properties in a body, null ones included: some clients send every null they have, and the limit in
+/// force is checked when an entity is written.
+const MAX_MEMBERS: usize = 4 * EntityLimits::LARGEST.properties;
 
 /// Reads the body of a write.
 ///
@@ -157,7 +157,7 @@ impl<'a> Decoder<'a> {
             match raw.map_or(Ok(None), |raw| raw.value(annotation)) {
                 Ok(value) => entity.properties.extend(value.map(|value| (name, value))),
                 Err(source) => {
-                    let kind = JsonErrorKind::Value { name: name.into_owned(), source };
+                    let kind = JsonErrorKind::Value { name: shown_name(&name), source };
                     return Err(JsonError { offset, kind });
                 }
             }
@@ -226,7 +226,7 @@ impl<'a> Decoder<'a> {
         value: &Token<'a>,
     ) -> Result<(), JsonError> {
         let unknown = |found: &str| JsonErrorKind::UnknownType {
-            name: property.clone().into_owned(),
+            name: shown_name(&property),
             found: shown(found),
         };
         let Token::String(text) = value else {
@@ -267,7 +267,7 @@ impl<'a> Decoder<'a> {
         let nested = matches!(value, Token::ObjectStart | Token::ArrayStart);
         let Some(raw) = Raw::of(value) else {
             return Err(if nested {
-                self.lexer.wrong(JsonErrorKind::Nested { name: name.into_owned() })
+                self.lexer.wrong(JsonErrorKind::Nested { name: shown_name(&name) })
             } else {
                 self.lexer.expected("a value")
             });
@@ -326,7 +326,8 @@ impl<'a> Decoder<'a> {
 
 #[cold]
 fn duplicate(name: &str, suffix: &str, offset: usize) -> JsonError {
-    JsonError { offset, kind: JsonErrorKind::Duplicate { name: format!("{name}{suffix}") } }
+    let name = shown_name(name) + suffix;
+    JsonError { offset, kind: JsonErrorKind::Duplicate { name } }
 }
 
 /// A property's name, unless it is too long to be one.

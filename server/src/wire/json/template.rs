@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use tablestone::{Entity, ValueType};
+use tablestone::{EntityLimits, ValueType};
 
 use super::decode::{Decoder, Meaning, Place};
 use super::error::JsonError;
@@ -17,7 +17,7 @@ use super::raw::Raw;
 use crate::wire::{BodyValue, EntityBody};
 
 /// Values in a body that others are held against, those included that are passed over.
-const MAX_VALUES: usize = 2 * Entity::MAX_PROPERTIES;
+const MAX_VALUES: usize = 2 * EntityLimits::LARGEST.properties;
 
 /// Reads bodies in turn, each as [`decode_entity`](super::decode_entity) does.
 ///

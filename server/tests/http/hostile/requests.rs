@@ -139,7 +139,7 @@ async fn r_s12_hostile_queries() {
         ("an open quote", format!("$filter=A%20eq%20'{}", "x".repeat(50_000)), 400),
         ("a long number", format!("$filter=A%20eq%20{}", "9".repeat(10_000)), 400),
         ("a long fraction", format!("$filter=A%20eq%200.{}1", "0".repeat(10_000)), 200),
-        ("a long name", format!("$filter={}%20eq%201", "n".repeat(50_000)), 400),
+        ("a long name", format!("$filter={}%20eq%201", "n".repeat(50_000)), 200),
         ("a long Binary", format!("$filter=A%20eq%20X'{}'", "0".repeat(50_001)), 400),
         ("10,000 names", format!("$select={names}"), 400),
         ("one name over and over", format!("$select={}", "A,".repeat(30_000)), 200),

@@ -1,0 +1,123 @@
+//! [`Limits`]: what clients may store and take, the ranges of that, and what of it the database is told.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tablestone::{EntityLimits, Options};
+
+use super::ConfigError;
+use crate::body::BodyLimits;
+use crate::net::ConnectionLimits;
+
+/// Largest entity that [`EntityLimits::size`] may allow: the engine's values have up to 64 MiB, and what is
+/// stored of an entity is less than twice its size.
+const MOST_ENTITY_SIZE: usize = 32 << 20;
+/// Most bytes that a body may have, as those of a batch of the engine's, and stored bytes of a page.
+const MOST_BYTES: usize = 1 << 30;
+/// Fewest bytes that a body may be limited to: that of Create Table needs as many in Atom.
+const LEAST_BODY: usize = 1 << 10;
+/// Most entities of a page, of which each may have 32 KiB of names in the answer (`$select`), and most
+/// operations of a transaction.
+const MOST_AT_ONCE: usize = 10_000;
+
+/// What clients may store, ask for at once, and make the server take (R-S05, R-S12).
+///
+/// Limits of what is stored are limits of writes: what was stored within others is read, and deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of a connection.
+    pub connection: ConnectionLimits,
+    /// Of a request's body, and so of a transaction.
+    pub body: BodyLimits,
+    /// Bytes of all bodies in memory, both ways, and half as many again of what merges
+    /// make of little. Default 256 MiB; at least twice the largest body.
+    pub body_memory: usize,
+    /// Time of a query before it ends its page with a continuation. Default 5 s, as the service.
+    pub query_time: Duration,
+    /// Entities, or tables, of a page: as many as it has unless `$top` says less. Default 1,000, as the
+    /// service; at most 10,000.
+    pub page_entities: usize,
+    /// Stored bytes of a page; it has one entity in any case. Default 4 MiB; at most 1 GiB.
+    pub page_bytes: usize,
+    /// Operations of a transaction. Default 100, as the service; at most 10,000.
+    pub transaction_operations: usize,
+    /// Length of a PartitionKey, and of a RowKey, in UTF-16 units. Default 512, as the service; at most 5,461.
+    pub key_length: usize,
+    /// Of an entity. Defaults as the service, see [`EntityLimits`]; a size of at most 32 MiB, the others as
+    /// the engine's.
+    pub entity: EntityLimits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connection: ConnectionLimits::default(),
+            body: BodyLimits::default(),
+            body_memory: 256 << 20,
+            query_time: Duration::from_secs(5),
+            page_entities: 1_000,
+            page_bytes: 4 << 20,
+            transaction_operations: 100,
+            key_length: 512,
+            entity: EntityLimits::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// The largest [`key_length`](Self::key_length), so that no stored key is longer: the engine's keys have up to
+    /// 16 KiB, and a UTF-16 unit up to three bytes.
+    pub const MOST_KEY_LENGTH: usize = (16 << 10) / 3;
+
+    /// Refuses what is out of its range.
+    ///
+    /// # Errors
+    /// [`ConfigError::Limit`], [`ConfigError::BodyMemory`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for (setting, value, range) in self.ranges() {
+            if !range.contains(&value) {
+                let (least, most) = range.into_inner();
+                return Err(ConfigError::Limit { setting, value, least, most });
+            }
+        }
+        let (bytes, least) = (self.body_memory, 2 * self.body.bytes);
+        if bytes < least {
+            // Some requests would be answered ServerBusy for ever.
+            return Err(ConfigError::BodyMemory { bytes, least });
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> [(&'static str, usize, RangeInclusive<usize>); 10] {
+        let (entity, largest) = (&self.entity, EntityLimits::LARGEST);
+        [
+            ("limits.body_bytes", self.body.bytes, LEAST_BODY..=MOST_BYTES),
+            ("limits.page_entities", self.page_entities, 1..=MOST_AT_ONCE),
+            ("limits.page_bytes", self.page_bytes, 1..=MOST_BYTES),
+            ("limits.transaction_operations", self.transaction_operations, 1..=MOST_AT_ONCE),
+            ("limits.key_length", self.key_length, 1..=Self::MOST_KEY_LENGTH),
+            ("limits.entity.properties", entity.properties, 1..=largest.properties),
+            ("limits.entity.size", entity.size, 1..=MOST_ENTITY_SIZE),
+            ("limits.entity.name_length", entity.name_length, 1..=largest.name_length),
+            ("limits.entity.string_length", entity.string_length, 1..=largest.string_length),
+            ("limits.entity.binary_length", entity.binary_length, 1..=largest.binary_length),
+        ]
+    }
+
+    /// Options of a database that takes what is within these limits.
+    ///
+    /// Keys are limited by the service, which reads and deletes what is beyond; and no other limit but those of
+    /// entities and pages is below the engine's default, which the catalog of tables is held against.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let default = Self::default();
+        Options::default()
+            .entity_limits(self.entity)
+            .key_bytes(3 * Self::MOST_KEY_LENGTH)
+            .value_bytes(2 * self.entity.size.max(default.entity.size))
+            .batch_bytes(self.body.bytes.max(default.body.bytes))
+            .batch_operations(self.transaction_operations.max(default.transaction_operations))
+            .page_entities(self.page_entities)
+            .page_bytes(self.page_bytes)
+    }
+}

@@ -1,0 +1,49 @@
+//! Writes of one partition, done all or none, and the memory for what merges make of them.
+
+use tablestone::{Error, Limit, Version};
+
+use super::catalog::TableState;
+use super::write::Write;
+use super::{TableService, failure};
+use crate::body::Share;
+use crate::error::ServiceError;
+
+/// Why writes were not done, and because of which of them.
+pub(super) struct Failed {
+    pub(super) error: ServiceError,
+    pub(super) index: usize,
+}
+
+impl TableService {
+    /// Does writes of one partition. Merges may make many times of it what was sent, which is in memory twice
+    /// until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
+    pub(super) async fn apply<'w, 'r: 'w>(
+        &self,
+        table: &TableState,
+        partition_key: &str,
+        writes: impl Iterator<Item = &'w Write<'r>> + Clone,
+    ) -> Result<Version, Failed> {
+        let merges = writes.clone().any(Write::is_merge);
+        let (mut merged_bytes, mut share) = (0, Share::default());
+        loop {
+            let mut batch = table.entities.batch(partition_key);
+            batch.merged_bytes(merged_bytes);
+            writes.clone().for_each(|write| write.add_to(&mut batch));
+            match self.waits.committed(table.entities.commit(batch)).await {
+                Ok(version) => return Ok(version),
+                Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })
+                    if merges && size > merged_bytes as u64 =>
+                {
+                    merged_bytes = usize::try_from(size).unwrap_or(usize::MAX);
+                    let needed = merged_bytes.saturating_mul(2);
+                    let granted = self.merging.grow_up_to_all(&mut share, needed).await;
+                    granted.map_err(|error| Failed { error, index: 0 })?;
+                }
+                Err(error) => {
+                    let (error, index) = failure::of_engine(&error);
+                    return Err(Failed { error, index: index.unwrap_or_default() });
+                }
+            }
+        }
+    }
+}
