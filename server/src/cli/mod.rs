@@ -41,6 +41,9 @@
 //! not even the table. Nor is one left that was made at a server which then takes nothing. With the
 //! default `--mode replace` the same import can be run again.
 //!
+//! Entities and keys are held against the table service's limits, or against those of a server's
+//! configuration file (`--config`). A server has its own in any case.
+//!
 //! A new table of a data directory is loaded straight into table files for as long as entities come
 //! in key order, as `export` writes them. It is there from the first entity on that does not come
 //! after the one before, or from the end; all that follows is written as into any table. So what is

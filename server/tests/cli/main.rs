@@ -3,6 +3,7 @@
 
 mod failures;
 mod import;
+mod limits;
 mod loading;
 mod reading;
 mod round_trip;

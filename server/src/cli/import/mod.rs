@@ -20,7 +20,7 @@ use super::place::{Place, Purpose};
 use super::store::{Local, Store};
 use super::{CliError, with_causes};
 use crate::client::{Client, Write as Mode};
-use crate::config::{Limits, parse_compression};
+use crate::config::{File, Limits, parse_compression};
 use crate::service::NewTable;
 
 /// What the short help ends with.
@@ -73,6 +73,10 @@ pub(super) struct Import {
     /// How files of a data directory are compressed: automatic, zstd, zstd:LEVEL or none, as of serve
     #[arg(long, value_name = "HOW", env = "TABLESTONE_COMPRESSION", default_value = "automatic", value_parser = parse_compression)]
     compression: Compression,
+    /// A TOML file as of serve, of whose settings the limits of entities and keys count here [default: the
+    /// table service's limits]
+    #[arg(long, value_name = "FILE", env = "TABLESTONE_CONFIG")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
@@ -122,7 +126,10 @@ trait Sink {
 
 impl Import {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let limits = Limits::default();
+        let limits = match &self.config {
+            Some(path) => File::read(path)?.limits()?,
+            None => Limits::default(),
+        };
         let mapping =
             Mapping { partition_key: self.partition_key, row_key: self.row_key, types: self.types };
         let mut input = Input::open(&self.file, self.format, mapping, &limits)?;
