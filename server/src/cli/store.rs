@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
 
-/// Most entities of a page of a server.
+/// Most entities of a page of a server, unless it has other limits.
 const PAGE: u64 = 1_000;
 /// Names of tables that an error shows.
 const SHOWN: usize = 10;
@@ -205,7 +205,13 @@ impl Iterator for RemotePages<'_> {
         let Ask { filter, select, .. } = self.ask;
         let filter = filter.as_ref().map(|condition| &*condition.text);
         let top = self.left.map(|left| left.min(PAGE));
-        match self.client.page(self.table, filter, select.names(), top, from.as_ref()) {
+        let page = |top| self.client.page(self.table, filter, select.names(), top, from.as_ref());
+        let page = match page(top) {
+            // The server's pages may be smaller: then they are within what is left.
+            Err(error) if top.is_some() && error.is(ErrorCode::InvalidInput) => page(None),
+            page => page,
+        };
+        match page {
             Ok(page) => {
                 self.left = self.left.map(|left| left.saturating_sub(page.entities.len() as u64));
                 if let Some(next) = page.next.filter(|_| self.left != Some(0)) {

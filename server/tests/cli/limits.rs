@@ -67,3 +67,22 @@ fn r_s05_an_import_refuses_what_is_beyond_the_limits() {
     let said = shell.run(&[&import[..], &with].concat()).failure(1);
     assert!(said.contains("limits.entity.properties is 256: expected 1 to 255"), "{said}");
 }
+
+/// R-S06: a server with smaller pages gives as many entities as are wanted all the same.
+#[test]
+fn r_s06_a_server_with_smaller_pages_is_read() {
+    let shell = Shell::new();
+    shell.write("small.toml", "limits.page_entities = 2");
+    shell.write("five.jsonl", &(1..=5).map(|key| line(key, 1, 1)).collect::<String>());
+    let server = Server::with(&shell, "served", &["--config", "small.toml"]);
+    let place = ["--url", &server.url];
+    shell.out(&[&["import", "five.jsonl", "--table", "five"][..], &place].concat());
+    let query = |more: &[&str]| {
+        let out = shell.out(&[&["query", "five", "--json"][..], more, &place].concat());
+        out.lines().count()
+    };
+    assert_eq!((query(&[]), query(&["--top", "1"])), (5, 1));
+    assert_eq!((query(&["--top", "3"]), query(&["--top", "9"])), (3, 5));
+    let shown = shell.out(&[&["query", "five"][..], &place].concat());
+    assert_eq!(shown.matches("\np ").count(), 5, "{shown}");
+}
