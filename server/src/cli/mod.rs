@@ -29,6 +29,9 @@
 //!    it holds all of them; a date with `T`, time, at most seven digits of a fraction, and `Z` a
 //!    DateTime; 32 hexadecimal digits in the groups of a Guid a Guid; anything else a String.
 //!
+//! Cells are quoted as RFC 4180 has it: a quote that is not closed, as in a file that was cut, or is
+//! followed by more text, is a fault. So is a record, as a line of JSON, of more than 16 MiB.
+//!
 //! An empty cell is no property, but for one that `NAME@type` calls String or Binary. A Timestamp is
 //! passed over: the server sets it. Other columns or members can be made keys (`--partition-key
 //! country`); they are then no properties. `export` writes either form so that `import` makes the

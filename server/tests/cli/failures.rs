@@ -48,6 +48,26 @@ fn an_import_stops_at_the_first_fault_and_says_how_far_it_came() {
     });
 }
 
+/// An export that was cut within a quoted cell, and quotes that are none: rows that follow are not taken
+/// for text.
+#[test]
+fn a_quote_that_is_not_closed_is_a_fault() {
+    let good = "PartitionKey,RowKey,A\np,1,one\n";
+    let (open, after) = ("a quote is not closed", "a cell goes on after its closing quote");
+    on_each_place(|shell, run| {
+        for (rest, expected) in [
+            ("p,2,\"two\np,3,three\n", open),
+            ("p,2,\"two, as far as it", open),
+            ("p,2,\"two\" x\np,3,three\n", after),
+        ] {
+            shell.write("cut.csv", &(good.to_owned() + rest));
+            let failure = run("import cut.csv --table cut", &[]).failure(1);
+            let expected = format!("error: cut.csv, line 3: {expected}\n1 row was written\n");
+            assert_eq!(failure, expected);
+        }
+    });
+}
+
 /// A table of which nothing was written is not made; one that was there before stays.
 #[test]
 fn a_fault_of_the_first_entity_makes_no_table() {

@@ -1,18 +1,19 @@
 //! Records of CSV as entities: what each column of the header is, then cell by cell.
 
-use std::io::Read;
+use std::io::BufRead;
 
 use csv::{Error, ErrorKind, Reader, ReaderBuilder, StringRecord};
 use tablestone::{Entity, EntityLimits, Value, ValueType};
 
-use super::{ColumnType, Fault, Line, Mapping, Place, cell};
+use super::strict::Strict;
+use super::{ColumnType, Fault, Line, Mapping, Place, cell, longest_line};
 
 /// What follows a column's name in the name of the column of its types.
 const TYPE: &str = "@type";
 
 /// The entities of a text with a header.
 pub(super) struct Records<R> {
-    reader: Reader<R>,
+    reader: Reader<Strict<R>>,
     record: StringRecord,
     columns: Columns,
 }
@@ -33,26 +34,30 @@ struct Property {
     value_type: Option<ValueType>,
 }
 
-impl<R: Read> Records<R> {
+impl<R: BufRead> Records<R> {
     /// Reads the header.
     pub(super) fn new(reader: R, mapping: Mapping, limits: &EntityLimits) -> Result<Self, Fault> {
-        let mut reader = ReaderBuilder::new().from_reader(reader);
-        let header = reader.headers().map_err(|error| fault(&error))?;
+        let strict = Strict::new(reader, longest_line(limits));
+        let strict = strict.map_err(|error| fault(error.into(), 1))?;
+        let mut reader = ReaderBuilder::new().from_reader(strict);
+        let header = reader.headers().map_err(|error| fault(error, 1))?;
         let columns = Columns::new(header, mapping, limits)?;
+        reader.get_mut().next_line();
         Ok(Self { reader, record: StringRecord::new(), columns })
     }
 
     fn read(&mut self) -> Result<Option<Line>, Fault> {
-        if !self.reader.read_record(&mut self.record).map_err(|error| fault(&error))? {
+        let read = self.reader.read_record(&mut self.record);
+        let number = self.reader.get_mut().next_line();
+        if !read.map_err(|error| fault(error, number))? {
             return Ok(None);
         }
-        let number = self.record.position().map_or(0, csv::Position::line);
         let entity = self.columns.entity(number, &self.record)?;
         Ok(Some(Line { number, entity }))
     }
 }
 
-impl<R: Read> Iterator for Records<R> {
+impl<R: BufRead> Iterator for Records<R> {
     type Item = Result<Line, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -160,8 +165,8 @@ fn check_name(name: &str, again: bool, limits: &EntityLimits) -> Result<(), Faul
     Err(Fault { line: 1, place: Place::Column(name.to_owned()), reason })
 }
 
-fn fault(error: &Error) -> Fault {
-    let line = error.position().map_or(1, csv::Position::line);
+/// What keeps the record that begins on a line from being read.
+fn fault(error: Error, line: u64) -> Fault {
     let reason = match error.kind() {
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("expected {expected_len} cells as in the header, found {len}")
@@ -171,7 +176,12 @@ fn fault(error: &Error) -> Fault {
         }
         _ => error.to_string(),
     };
-    Fault { line, place: Place::Line, reason }
+    let fault = Fault { line, place: Place::Line, reason };
+    match error.into_kind() {
+        // What is no CSV says so itself.
+        ErrorKind::Io(error) => error.downcast().unwrap_or(fault),
+        _ => fault,
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +253,16 @@ mod tests {
                 format!("{keys},A,A@type\np,r,1,Edm.Byte\n"),
                 "line 2, column \"A\": expected a type such as Edm.Int64, found \"Edm.Byte\"",
             ),
+            (
+                format!("{keys}\r\n\r\np,1\r\np,2,3\r\n"),
+                "line 4: expected 2 cells as in the header, found 3",
+            ),
+            (format!("{keys},A\np,r,\"x\np,s,y\n"), "line 2: a quote is not closed"),
+            (
+                format!("{keys},A\np,r,\"Ann\" x\n"),
+                "line 2: a cell goes on after its closing quote",
+            ),
+            (format!("{keys},\"A"), "line 1: a quote is not closed"),
         ] {
             assert_eq!(read(&text, Mapping::default()).unwrap_err(), expected);
         }
@@ -252,5 +272,18 @@ mod tests {
             error.unwrap_err(),
             "line 1: expected a column b (--types, for columns that are no keys), found PartitionKey, RowKey"
         );
+    }
+
+    /// R-S12: one record is in memory, and it has a bound, as a line of JSON has.
+    #[test]
+    fn r_s12_a_record_has_a_bound() {
+        let limits = EntityLimits::default();
+        let longest = longest_line(&limits);
+        let text = format!("PartitionKey,RowKey\np,1\np,\"{}\"\n", "x\n".repeat(longest / 2));
+        let mut records = Records::new(text.as_bytes(), Mapping::default(), &limits).unwrap();
+        assert!(records.next().unwrap().is_ok());
+        let fault = records.next().unwrap().unwrap_err().to_string();
+        assert_eq!(fault, "line 3: expected a record of at most 16777216 bytes");
+        assert!(records.next().is_none());
     }
 }

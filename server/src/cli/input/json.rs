@@ -6,14 +6,9 @@ use std::io::{BufRead, Read};
 
 use tablestone::{EntityLimits, Value};
 
-use super::{Fault, Line, Mapping, Place};
+use super::{Fault, Line, Mapping, Place, longest_line};
 use crate::wire::json::{JsonErrorKind, decode_entity};
 use crate::wire::{BodyValue, EntityBody, edm};
-
-/// How many times as many bytes as an entity's size a line may have: it takes less, however it is escaped.
-const ESCAPED: usize = 16;
-/// Longest line, if entities are small.
-const LONG_LINE: usize = 16 << 20;
 
 /// The entities of a text.
 pub(super) struct Lines<R> {
@@ -27,8 +22,7 @@ pub(super) struct Lines<R> {
 
 impl<R: BufRead> Lines<R> {
     pub(super) fn new(reader: R, mapping: Mapping, limits: &EntityLimits) -> Self {
-        let longest = (ESCAPED * limits.size).max(LONG_LINE);
-        Self { reader, mapping, number: 0, line: Vec::new(), longest }
+        Self { reader, mapping, number: 0, line: Vec::new(), longest: longest_line(limits) }
     }
 
     fn fault(&self, place: Place, reason: &dyn Display) -> Fault {

@@ -1,11 +1,13 @@
 //! [`Input`]: the entities of a file, checked, with the line that each is from.
 //!
 //! Invariant: what an input gives can be stored: its keys and properties keep the rules of the data
-//! model, within the limits that it is opened with. One line is in memory at a time.
+//! model, within the limits that it is opened with. One line, or record of CSV, is in memory at a time, and has
+//! a bound.
 
 mod cell;
 mod csv;
 mod json;
+mod strict;
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +16,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tablestone::Entity;
+use tablestone::{Entity, EntityLimits};
 
 pub(super) use self::cell::ColumnType;
 use super::CliError;
@@ -27,6 +29,16 @@ use crate::service::check_keys;
 const BUFFER: usize = 256 << 10;
 /// Entities between two updates of the progress bar.
 const REFRESH: u64 = 1_000;
+
+/// How many times as many bytes as an entity's size a line may have: it takes less, however it is escaped.
+const ESCAPED: usize = 16;
+/// Longest line, if entities are small.
+const LONG_LINE: usize = 16 << 20;
+
+/// Bytes that a line of JSON, or a record of CSV, has at most.
+fn longest_line(limits: &EntityLimits) -> usize {
+    (ESCAPED * limits.size).max(LONG_LINE)
+}
 
 /// Which columns are keys and which types they have, where the file does not say it.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +62,8 @@ struct Fault {
     place: Place,
     reason: String,
 }
+
+impl std::error::Error for Fault {}
 
 /// Where in a line.
 #[derive(Debug)]
