@@ -108,9 +108,10 @@ fn one<T>(
 }
 
 fn range(fields: &Fields<'_>) -> Result<KeyRange, ServiceError> {
-    // An empty key says something: the empty PartitionKey and RowKey are keys.
+    // An empty key is no end: what is signed is the same without it, so whoever has the signature could
+    // leave it out.
     let end = |partition, row| {
-        let text = |field| fields.request.query.get(field).map(str::to_owned);
+        let text = |field| fields.given(field).map(str::to_owned);
         match (text(partition), text(row)) {
             (None, Some(_)) => Err(failed(&"the signature has a RowKey without a PartitionKey")),
             (partition, row) => Ok(partition.map(|partition| (partition, row))),

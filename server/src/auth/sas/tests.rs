@@ -229,7 +229,7 @@ fn a_signature_can_be_for_some_addresses_and_for_https() {
     assert_eq!(with("10.0.0.1", true, ("spr", "gopher")), protocol);
 }
 
-/// R-S08: all four ends of a range, empty keys among them.
+/// R-S08: all four ends of a range. An empty one is none, as it can be left out of what was signed.
 #[test]
 fn r_s08_a_signature_can_be_for_a_range_of_keys() {
     let range = |fields: &[(&str, &str)]| {
@@ -239,8 +239,17 @@ fn r_s08_a_signature_can_be_for_a_range_of_keys() {
     let all = [("spk", "a"), ("srk", "1"), ("epk", "b'&"), ("erk", "é")];
     let expected = KeyRange { start: end("a", Some("1")), end: end("b'&", Some("é")) };
     assert_eq!(range(&all), table("r", expected));
-    let expected = KeyRange { start: end("", None), end: end("", Some("")) };
-    assert_eq!(range(&[("spk", ""), ("epk", ""), ("erk", "")]), table("r", expected));
+    let expected = KeyRange { start: end("a", None), end: end("b", None) };
+    for empty in [&[][..], &[("srk", ""), ("erk", "")]] {
+        assert_eq!(
+            range(&[&[("spk", "a"), ("epk", "b")], empty].concat()),
+            table("r", expected.clone())
+        );
+    }
+    for empty in [&[][..], &[("spk", ""), ("srk", ""), ("epk", ""), ("erk", "")]] {
+        assert_eq!(range(empty), table("r", KeyRange::default()));
+    }
+    assert_eq!(range(&[("epk", ""), ("erk", "1")]), FAILED);
     assert_eq!(range(&[("srk", "1")]), FAILED);
     assert_eq!(range(&[("spk", "a"), ("erk", "1")]), FAILED);
 }
