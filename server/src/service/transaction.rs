@@ -58,7 +58,7 @@ impl TableService {
             }
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
-                    failed(call, &call.head.headers, &error.clone().into())
+                    failed(call, &call.head.headers, None, &error.clone().into())
                 }
                 _ => return Err(error.clone().into()),
             },
@@ -120,13 +120,15 @@ async fn change_set(
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
         Err(Failed { error, index }) => {
-            let headers = requests.get(index).map(|request| headers(call, &request.headers));
+            let request = requests.get(index);
+            let content_id = request.and_then(|request| request.content_id.as_deref());
+            let headers = request.map(|request| headers(call, &request.headers));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
             let error = call.told(error);
             // The service does not number the only operation if its entity is missing or has changed.
             let alone = requests.len() == 1 && is_about_entity(error.code());
             let error = if alone { error } else { error.in_batch(index) };
-            Ok(failed(call, headers, &error))
+            Ok(failed(call, headers, content_id, &error))
         }
     }
 }
@@ -262,10 +264,16 @@ fn writer() -> BatchWriter {
     BatchWriter::change_set(Uuid::new_v4(), Uuid::new_v4())
 }
 
-/// The answer to a change set of which nothing was done.
-fn failed(call: &Call<'_>, headers: &HeaderMap, error: &ServiceError) -> BatchWriter {
+/// The answer to a change set of which nothing was done: that of the operation with these headers and
+/// this identifier.
+fn failed(
+    call: &Call<'_>,
+    headers: &HeaderMap,
+    content_id: Option<&str>,
+    error: &ServiceError,
+) -> BatchWriter {
     let mut writer = writer();
-    push(&mut writer, None, &Answer::error(error, headers, call.common));
+    push(&mut writer, content_id, &Answer::error(error, headers, call.common));
     writer
 }
 

@@ -290,6 +290,29 @@ async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
     }
 }
 
+/// R-S07: the part of the operation that failed has its identifier, by which clients find it.
+#[tokio::test]
+async fn r_s07_a_failed_operation_keeps_its_identifier() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
+    let identified = |row: usize, part: &str| {
+        part.replacen("\r\n\r\n", &format!("\r\nContent-ID: {row}\r\n\r\n"), 1)
+    };
+    for second in
+        [insert("there"), insert("0"), write("PUT", "x", &[], "{"), write("EAT", "x", &[], "")]
+    {
+        let operations = [identified(7, &insert("0")), identified(8, &second)];
+        let failed = parts(&post(&mut client, &change_set(&operations)).await);
+        assert_eq!((failed.len(), failed[0].header("Content-ID")), (1, Some("8")), "{second}");
+    }
+    let many: Vec<_> = (0..101).map(|row| identified(row, &insert(&row.to_string()))).collect();
+    for operations in [&many[..], &[insert("there")]] {
+        let failed = parts(&post(&mut client, &change_set(operations)).await);
+        assert_eq!((failed.len(), failed[0].header("Content-ID")), (1, None));
+    }
+}
+
 /// R-S07, R-S12: a hundred operations, and not one more.
 #[tokio::test]
 async fn r_s07_a_hundred_operations() {
