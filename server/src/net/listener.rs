@@ -8,15 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
+use super::refusals::Refusals;
 use super::{ConnectionLimits, Handler, Peer, Tls, connection};
 
-/// What a connection over the limit hears.
-const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-ms-error-code: ServerBusy\r\n\
-    retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-/// How many refused connections are seen out at once.
-const REFUSALS: usize = 64;
-/// How long a refused client has to read that it is.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: mostly there are no more file descriptors, and some come back.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
@@ -97,10 +91,14 @@ impl Listener {
         async move {
             let (running, mut ended) = mpsc::channel::<()>(1);
             let places = Arc::new(Semaphore::new(self.limits.connections));
-            let refusals = Arc::new(Semaphore::new(REFUSALS));
+            let mut refusals = Refusals::new();
             loop {
                 let accepted = tokio::select! {
                     accepted = self.socket.accept() => accepted,
+                    (refused, last) = refusals.untold() => {
+                        tracing::warn!(refused, %last, "connections refused: there are as many as may be");
+                        continue;
+                    }
                     () = begun(&mut stopping) => break,
                 };
                 let (stream, address) = match accepted {
@@ -112,15 +110,10 @@ impl Listener {
                     }
                 };
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                    tracing::warn!(%address, "connection refused: there are as many as may be");
+                    refusals.count(address);
                     // Without a handshake, TLS has no words for it.
-                    if self.tls.is_none()
-                        && let Ok(place) = Arc::clone(&refusals).try_acquire_owned()
-                    {
-                        tokio::spawn(async move {
-                            let _ = timeout(REFUSAL_TIME, refuse(&stream)).await;
-                            drop(place);
-                        });
+                    if self.tls.is_none() {
+                        refusals.see_out(stream);
                     }
                     continue;
                 };
@@ -162,21 +155,5 @@ async fn serve<H: Handler>(
         Ok(Ok(stream)) => connection::serve(stream, peer, handler, limits, stopping).await,
         Ok(Err(error)) => tracing::debug!(?peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(?peer, "TLS handshake took too long"),
-    }
-}
-
-/// Says that there is no place, and reads what the client sends until it closes: closing first
-/// would take the answer from it.
-async fn refuse(stream: &TcpStream) -> std::io::Result<()> {
-    stream.try_write(BUSY)?;
-    let mut ignored = [0; 1024];
-    loop {
-        stream.readable().await?;
-        match stream.try_read(&mut ignored) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
     }
 }

@@ -7,6 +7,7 @@ mod activity;
 mod admin;
 mod connection;
 mod listener;
+mod refusals;
 mod tls;
 
 use std::future::Future;
