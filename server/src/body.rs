@@ -224,14 +224,53 @@ fn share_of(length: usize, stated: Option<usize>) -> usize {
     }
 }
 
+/// A request's body that remembers whether anybody has begun to read it: a client that asked before it
+/// sends is told to go on then.
+#[derive(Debug)]
+pub struct RequestBody<'a, B> {
+    body: Pin<&'a mut B>,
+    was_asked_for: bool,
+}
+
+impl<'a, B> RequestBody<'a, B> {
+    /// A body of which nothing was read.
+    pub fn new(body: Pin<&'a mut B>) -> Self {
+        Self { body, was_asked_for: false }
+    }
+}
+
+impl<B: Body> Body for RequestBody<'_, B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.was_asked_for = true;
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Reads what is left of the body of a request that was refused, up to four times the limit, and
-/// forgets it: a client that is still sending would not hear the answer. One that asked before it
-/// sends has not begun.
-pub async fn discard<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits: BodyLimits) {
-    if headers.contains_key(header::EXPECT) {
+/// forgets it: a client that is still sending would not hear the answer. One that asks before it
+/// sends, and was not told to go on, has not begun.
+pub async fn discard<B: Body<Data = Bytes>>(
+    headers: &HeaderMap,
+    mut body: RequestBody<'_, B>,
+    limits: BodyLimits,
+) {
+    if headers.contains_key(header::EXPECT) && !body.was_asked_for {
         return;
     }
-    let mut body = std::pin::pin!(body);
     let mut left = limits.bytes.saturating_mul(4);
     // Who is refused has this time in all.
     let until = Instant::now() + limits.stall;

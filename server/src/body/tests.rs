@@ -156,7 +156,8 @@ async fn r_s12_a_body_that_drips_is_given_up() {
     // LIMITS gives an hour for 64 KiB: three pieces of 24 KiB come in time, and one more.
     assert!(read_all(&stated(96 << 10), slow(24 << 10, 4), &budget).await.is_ok());
     let began = Instant::now();
-    discard(&HeaderMap::new(), slow(24 << 10, 100), LIMITS).await;
+    let body = std::pin::pin!(slow(24 << 10, 100));
+    discard(&HeaderMap::new(), RequestBody::new(body), LIMITS).await;
     assert_eq!(began.elapsed(), LIMITS.stall, "a refused client has that in all");
 }
 
@@ -210,17 +211,29 @@ async fn what_is_left_of_a_refused_body_is_read() {
     static PIECE: [u8; 150_000] = [0; 150_000];
     let none = HeaderMap::new();
     let mut small = std::pin::pin!(pieces(vec![&PIECE, &PIECE]));
-    discard(&none, small.as_mut(), LIMITS).await;
+    discard(&none, RequestBody::new(small.as_mut()), LIMITS).await;
     assert!(small.frame().await.is_none());
     let mut large = std::pin::pin!(pieces(vec![&PIECE, &PIECE, &PIECE, &PIECE]));
-    discard(&none, large.as_mut(), LIMITS).await;
+    discard(&none, RequestBody::new(large.as_mut()), LIMITS).await;
     assert!(large.frame().await.is_some(), "not all of it");
-    discard(&none, StreamBody::new(Never), LIMITS).await;
+    discard(&none, RequestBody::new(std::pin::pin!(StreamBody::new(Never))), LIMITS).await;
+}
+
+/// R-S03: a client that asks before it sends is still sending only if it was told to go on.
+#[tokio::test]
+async fn r_s03_a_refused_body_that_was_asked_for_is_read() {
+    static PIECE: [u8; 150_000] = [0; 150_000];
     let mut asks = HeaderMap::new();
     asks.insert(header::EXPECT, header::HeaderValue::from_static("100-continue"));
     let mut unasked = std::pin::pin!(pieces(vec![&PIECE]));
-    discard(&asks, unasked.as_mut(), LIMITS).await;
+    discard(&asks, RequestBody::new(unasked.as_mut()), LIMITS).await;
     assert!(unasked.frame().await.is_some());
+    let mut asked = std::pin::pin!(pieces(vec![&PIECE, &PIECE]));
+    let mut body = RequestBody::new(asked.as_mut());
+    let refused = read_all(&asks, &mut body, &BodyBudget::new(1 << 20)).await;
+    assert_eq!(refused.unwrap_err(), ErrorCode::RequestBodyTooLarge);
+    discard(&asks, body, LIMITS).await;
+    assert!(asked.frame().await.is_none());
 }
 
 /// R-S12: each piece holds the memory of all, so it holds the share too, wherever it waits.

@@ -40,7 +40,7 @@ use self::catalog::Catalog;
 use self::waits::Waits;
 use crate::address::{Address, Parameter, QueryString, Resource};
 use crate::auth::{Account, Signed, unknown_account};
-use crate::body::{AnswerBody, BodyBudget, Share};
+use crate::body::{AnswerBody, BodyBudget, RequestBody, Share};
 use crate::config::Limits;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{ApiVersion, Common, Verb, host};
@@ -117,8 +117,9 @@ impl TableService {
             peer: peer.address,
         });
         let known = &mut request.known;
-        let mut body = std::pin::pin!(body);
-        let outcome = self.answer(&head, body.as_mut(), peer, &common, &mut known.action).await;
+        let body = std::pin::pin!(body);
+        let mut body = RequestBody::new(body);
+        let outcome = self.answer(&head, &mut body, peer, &common, &mut known.action).await;
         let outcome = outcome.map_err(|error| limits::told(error, &self.limits));
         if let Err(error) = &outcome {
             known.error = Some(error.code());

@@ -181,3 +181,17 @@ async fn r_s03_expect_100_continue() {
     let answer = client.promise("POST", "/people", &expect).await;
     assert_eq!(answer.failure(), (413, "RequestBodyTooLarge"));
 }
+
+/// R-S03: once it was told to go on, a client that is refused hears it, as one that did not ask.
+#[tokio::test]
+async fn r_s03_a_body_that_was_asked_for_is_read_to_its_end() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let expect = [("Transfer-Encoding", "chunked"), ("Expect", "100-continue")];
+    assert_eq!(client.promise("POST", "/people", &expect).await.status, 100);
+    let unsigned = client.unsigned();
+    let chunk = "x".repeat(8 << 20);
+    assert!(unsigned.offer(format!("{:x}\r\n{chunk}\r\n0\r\n\r\n", chunk.len())).await);
+    assert_eq!(unsigned.answer().await.unwrap().failure(), (413, "RequestBodyTooLarge"));
+    assert_eq!(client.get("/Tables('people')").await.status, 200, "the connection goes on");
+}
