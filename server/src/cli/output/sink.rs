@@ -1,10 +1,12 @@
 //! [`Output`]: stdout, or a file.
 //!
-//! Invariant: a file has its name only once all of it is written. Until then its name ends with
-//! `.partial`, and whatever had the name is as it was; what is given up is removed.
+//! Invariant: a file has its name only once all of it is written and synced. Until then its name ends
+//! with `.partial`, and whatever had the name is as it was, also after a crash; what is given up is
+//! removed.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
+use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
 use super::{CliError, Closed};
@@ -52,10 +54,11 @@ impl Output {
     pub(in crate::cli) fn finish(mut self) -> Result<(), CliError> {
         self.flush()?;
         let Self::File { writer, partial } = self else { return Ok(()) };
-        if let FileWriter::Compressed(encoder) = writer {
-            encoder.finish()?;
-        }
-        partial.map_or(Ok(()), Partial::finish)
+        let file = match writer {
+            FileWriter::Plain(writer) => writer.into_inner().map_err(IntoInnerError::into_error)?,
+            FileWriter::Compressed(encoder) => encoder.finish()?,
+        };
+        partial.map_or(Ok(()), |partial| partial.finish(&file, File::sync_all))
     }
 
     fn inner(&mut self) -> &mut dyn Write {
@@ -99,9 +102,27 @@ impl Partial {
         Some(Self { path: path.into(), name })
     }
 
-    fn finish(self) -> Result<(), CliError> {
-        let named = fs::rename(&self.path, &self.name);
-        Ok(named.map_err(|error| format!("cannot write {}: {error}", self.name.display()))?)
+    /// Gives it its name, once the file is where no crash takes it from.
+    fn finish(
+        self,
+        file: &File,
+        mut sync: impl FnMut(&File) -> io::Result<()>,
+    ) -> Result<(), CliError> {
+        let wrong = |error| format!("cannot write {}: {error}", self.name.display());
+        sync(file).map_err(wrong)?;
+        fs::rename(&self.path, &self.name).map_err(wrong)?;
+        let parent = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = File::open(parent.unwrap_or(Path::new(".")));
+        match directory.and_then(|directory| sync(&directory)) {
+            Err(error)
+                if !matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported) =>
+            {
+                Err(wrong(error).into())
+            }
+            // A directory that may not be read, or a file system that does not sync them: the file is
+            // whole by whichever name a crash leaves it.
+            _ => Ok(()),
+        }
     }
 }
 
@@ -109,5 +130,36 @@ impl Drop for Partial {
     fn drop(&mut self) {
         // After it has its name there is nothing to remove.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_replaces_another_once_it_is_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        fs::write(&path, "old").unwrap();
+        let made = || {
+            let partial = Partial::of(&path).unwrap();
+            fs::write(&partial.path, "new").unwrap();
+            let file = File::open(&partial.path).unwrap();
+            (partial, file)
+        };
+        let (partial, file) = made();
+        let failed = partial.finish(&file, |_| Err(io::Error::other("a broken disk")));
+        assert!(failed.unwrap_err().to_string().ends_with("/out: a broken disk"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let (partial, file) = made();
+        let mut synced = Vec::new();
+        let finished = partial.finish(&file, |file| {
+            synced.push((file.metadata()?.is_dir(), fs::read_to_string(&path)?));
+            Ok(())
+        });
+        finished.unwrap();
+        assert_eq!(synced, [(false, "old".to_owned()), (true, "new".to_owned())]);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
     }
 }
