@@ -86,11 +86,11 @@ impl<'a> Address<'a> {
     }
 }
 
-/// The account that a host of the form `NAME.table.REST` means, and whether it means the secondary.
-fn account_of_host(host: &str) -> Option<(Cow<'_, str>, bool)> {
+/// The account that a host of the form `NAME.table.REST` means, and whether it means the secondary. In
+/// clouds whose names of hosts have zones it is `NAME.ZONE.table.REST`.
+pub(crate) fn account_of_host(host: &str) -> Option<(Cow<'_, str>, bool)> {
     let (name, rest) = host.split_once('.')?;
-    let second = rest.split('.').next()?;
-    if !second.eq_ignore_ascii_case("table") {
+    if !rest.split('.').take(2).any(|label| label.eq_ignore_ascii_case("table")) {
         return None;
     }
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -136,6 +136,10 @@ mod tests {
         let cloud = "acct.table.core.windows.net";
         assert_eq!(parse(cloud, "/Tables"), tables(false, Style::Host));
         assert_eq!(parse("acct-secondary.TABLE.local:80", "/Tables"), tables(true, Style::Host));
+        assert_eq!(
+            parse("acct.z01.table.storage.azure.net", "/Tables"),
+            tables(false, Style::Host)
+        );
         // Names of hosts have no case; paths do.
         assert_eq!(parse("AcCt.Table.localhost", "/Tables"), tables(false, Style::Host));
         assert_eq!(parse("ACCT-Secondary.table.local", "/Tables"), tables(true, Style::Host));

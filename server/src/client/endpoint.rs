@@ -1,10 +1,11 @@
 //! [`Endpoint`]: where an account's tables are, and the key to them.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 
 use http::Uri;
 
+use crate::address::account_of_host;
 use crate::auth::{InvalidKey, SigningKey};
 use crate::config::{DEFAULT_LISTEN, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 
@@ -53,8 +54,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint at an address: `http://HOST/ACCOUNT`, or `https://ACCOUNT.HOST` as the cloud
-    /// has it. On an IP address or `localhost` the account may be left out: `account` it is then.
+    /// The endpoint at an address: `http://HOST/ACCOUNT`, or `https://ACCOUNT.table.HOST` as the cloud
+    /// has it. On any other host the account may be left out: `account` it is then.
     ///
     /// Without a key it is that of the emulator's account, which everybody knows.
     ///
@@ -67,11 +68,10 @@ impl Endpoint {
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
         let host = uri.host().filter(|_| is_http && uri.query().is_none()).ok_or_else(wrong)?;
         let path = uri.path().trim_start_matches('/');
-        let (base, account) = match (path, host.split_once('.')) {
-            ("", _) if is_local(host) => (format!("{trimmed}/{account}"), account),
+        let (base, account): (_, Cow<'_, str>) = match (path, account_of_host(host)) {
             ("", Some((account, _))) => (trimmed.to_owned(), account),
-            ("", None) => return Err(wrong()),
-            (account, _) if !account.contains('/') => (trimmed.to_owned(), account),
+            ("", None) => (format!("{trimmed}/{account}"), account.into()),
+            (account, _) if !account.contains('/') => (trimmed.to_owned(), account.into()),
             _ => return Err(wrong()),
         };
         let key = match key {
@@ -137,12 +137,6 @@ fn holds_secret(text: &str) -> bool {
     ["accountkey=", "sig="].iter().any(|secret| text.contains(secret))
 }
 
-/// Whether a host's name cannot begin with an account's.
-fn is_local(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,19 +158,27 @@ mod tests {
             ("http://[::1]:1/mine", "http://[::1]:1/mine", "mine"),
             ("http://[::1]:1/", "http://[::1]:1/devstoreaccount1", "devstoreaccount1"),
             ("http://tables:80/mine", "http://tables:80/mine", "mine"),
+            // The name of a container, or of a machine.
+            ("http://tables:80", "http://tables:80/devstoreaccount1", "devstoreaccount1"),
+            (
+                "http://tables.example.com:80/",
+                "http://tables.example.com:80/devstoreaccount1",
+                "devstoreaccount1",
+            ),
+            ("http://10.0.0.1/mine", "http://10.0.0.1/mine", "mine"),
             ("https://mine.table.core.windows.net", "https://mine.table.core.windows.net", "mine"),
+            ("http://Mine.TABLE.local:80", "http://Mine.TABLE.local:80", "mine"),
+            ("https://mine-secondary.table.local", "https://mine-secondary.table.local", "mine"),
+            (
+                "https://mine.z01.table.storage.azure.net",
+                "https://mine.z01.table.storage.azure.net",
+                "mine",
+            ),
         ] {
             let expected = (base.to_owned(), account.to_owned());
             assert_eq!(url(address, Some("a2V5")), Ok(expected), "{address}");
         }
-        for address in [
-            "",
-            "127.0.0.1:10002",
-            "ftp://h/a",
-            "http://tables:80",
-            "http://h/a/b",
-            "http://h/a?b=c",
-        ] {
+        for address in ["", "127.0.0.1:10002", "ftp://h/a", "http://h/a/b", "http://h/a?b=c"] {
             assert!(
                 matches!(url(address, Some("a2V5")), Err(EndpointError::Url { .. })),
                 "{address}"
@@ -214,6 +216,10 @@ mod tests {
         assert_eq!(parse(cloud), Ok(expected));
         let own = "AccountName=mine;AccountKey=a2V5;TableEndpoint=http://127.0.0.1:1/mine;";
         assert_eq!(parse(own), Ok(("http://127.0.0.1:1/mine".to_owned(), "mine".to_owned())));
+        for host in ["http://tables:10002", "http://tables.example.com"] {
+            let own = format!("AccountName=mine;AccountKey=a2V5;TableEndpoint={host}/");
+            assert_eq!(parse(&own), Ok((format!("{host}/mine"), "mine".to_owned())));
+        }
         assert!(parse("usedevelopmentstorage=True").is_ok());
         for (text, missing) in [
             ("", "AccountName"),
