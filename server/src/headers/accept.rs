@@ -70,13 +70,15 @@ pub fn request_format(
     supported(stated, version)
 }
 
-/// Whether an error is told in JSON; else it is in XML.
+/// The form in which an error is told; where it is Atom, errors are XML of their own.
 #[must_use]
-pub fn error_is_json(headers: &HeaderMap, version: Option<ApiVersion>) -> bool {
+pub fn error_format(headers: &HeaderMap, version: Option<ApiVersion>) -> BodyFormat {
     match accepted(headers, version) {
-        Some(Media::Body(BodyFormat::Json(_))) => true,
-        Some(Media::Body(BodyFormat::Atom)) => false,
-        Some(Media::Any) | None => version >= Some(ApiVersion::JSON),
+        Some(Media::Body(accepted)) => accepted,
+        Some(Media::Any) | None if version >= Some(ApiVersion::JSON) => {
+            BodyFormat::Json(Metadata::Minimal)
+        }
+        Some(Media::Any) | None => BodyFormat::Atom,
     }
 }
 
@@ -266,14 +268,17 @@ mod tests {
 
     #[test]
     fn r_s05_errors_have_the_form_that_the_client_accepts() {
-        let json = |accept, version| {
-            error_is_json(&headers(header::ACCEPT, accept), ApiVersion::parse(version))
+        let error = |accept, version| {
+            error_format(&headers(header::ACCEPT, accept), ApiVersion::parse(version))
         };
-        assert!(json("application/json;odata=nometadata", ""));
-        assert!(json("", "2019-02-02"));
-        assert!(json("*/*", "2019-02-02"));
-        assert!(!json("application/xml", "2019-02-02"));
-        assert!(!json("", ""));
-        assert!(!json("application/atom+xml,application/xml", "2009-09-19"));
+        let level = BodyFormat::Json;
+        assert_eq!(error("application/json;odata=nometadata", ""), level(Metadata::None));
+        assert_eq!(error("application/json;odata=fullmetadata", ""), level(Metadata::Full));
+        assert_eq!(error("application/json", "2019-02-02"), JSON);
+        assert_eq!(error("", "2019-02-02"), JSON);
+        assert_eq!(error("*/*", "2019-02-02"), JSON);
+        assert_eq!(error("application/xml", "2019-02-02"), BodyFormat::Atom);
+        assert_eq!(error("", ""), BodyFormat::Atom);
+        assert_eq!(error("application/atom+xml,application/xml", "2009-09-19"), BodyFormat::Atom);
     }
 }

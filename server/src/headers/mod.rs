@@ -6,7 +6,7 @@
 mod accept;
 mod answer;
 
-pub use accept::{BodyFormat, Metadata, error_is_json, request_format, response_format};
+pub use accept::{BodyFormat, Metadata, error_format, request_format, response_format};
 pub use answer::{Common, RequestId, names};
 
 use http::{HeaderMap, HeaderValue, Method, header};

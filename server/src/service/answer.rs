@@ -5,10 +5,9 @@ use tablestone::{DateTime, ETag, Version};
 
 use crate::body::AnswerBody;
 use crate::error::ServiceError;
-use crate::headers::{BodyFormat, Common, Metadata, error_is_json, names};
+use crate::headers::{BodyFormat, Common, Metadata, error_format, names};
 use crate::wire::{json, xml};
 
-const JSON_ERROR: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// An answer, but for the headers that all have.
@@ -70,10 +69,12 @@ impl Answer {
         let code = error.code().as_str();
         let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
         let message = format!("{}\nRequestId:{}\nTime:{now}", error.message(), common.id);
-        let (content_type, body) = if error_is_json(request, common.version()) {
-            (JSON_ERROR, json::print_error(code, &message))
-        } else {
-            (XML, xml::print_error(code, &message))
+        let (content_type, body) = match error_format(request, common.version()) {
+            json @ BodyFormat::Json(_) => {
+                let content_type = HeaderValue::from_static(content_type(json, Shape::Single));
+                (content_type, json::print_error(code, &message))
+            }
+            BodyFormat::Atom => (XML, xml::print_error(code, &message)),
         };
         Self { body: body.into(), ..Self::empty(error.code().status()) }
             .with(header::CONTENT_TYPE, content_type)

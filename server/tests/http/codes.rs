@@ -199,7 +199,9 @@ fn check(code: ErrorCode, accept: &str, answer: &Answer) {
     assert_eq!((answer.status, answer.code()), (code.status().as_u16(), code.as_str()), "{accept}");
     let kind = answer.header("content-type").or_else(|| answer.header("Content-Type"));
     let message = if accept.contains("json") {
-        assert_eq!(kind, Some("application/json;charset=utf-8"));
+        let level = accept.split(";odata=").nth(1).unwrap_or("minimalmetadata");
+        let expected = format!("application/json;odata={level};streaming=true;charset=utf-8");
+        assert_eq!(kind, Some(&*expected));
         let error = &answer.json()["odata.error"];
         assert_eq!(
             (error["code"].as_str(), &error["message"]["lang"]),
