@@ -120,6 +120,7 @@ impl TableService {
         call.allow(Operation::SetServiceProperties, None)?;
         let (body, _share) = self.body(call, body).await?;
         let update = crate::wire::xml::parse_properties(&body)?;
+        update.check()?;
         let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         let change = async move {
             catalog.set_properties(&account, |properties| properties.apply(update)).await

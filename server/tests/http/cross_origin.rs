@@ -106,3 +106,32 @@ async fn r_s09_pages_see_the_headers_that_the_rule_lists() {
         assert!(expected.iter().all(|name| answer.header(name).is_some()), "{answer:?}");
     }
 }
+
+fn rule(origins: &str, exposed: &str) -> String {
+    format!(
+        "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>{origins}</AllowedOrigins>\
+         <AllowedMethods>GET</AllowedMethods><AllowedHeaders>*</AllowedHeaders>\
+         <ExposedHeaders>{exposed}</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds>\
+         </CorsRule></Cors></StorageServiceProperties>"
+    )
+}
+
+/// R-S09, R-S12: rules beyond their limits are refused as the wrong values that they are.
+#[tokio::test]
+async fn r_s09_rules_have_their_limits() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let page = "https://page.example";
+    for (origins, exposed) in [
+        (&*format!("https://{}", "x".repeat(249)), "x-ms-*"),
+        (page, "x-ms-*,y-*,z-*"),
+        (page, &*format!("x-ms-*,{}", vec!["a"; 65].join(","))),
+        (&*vec!["x".repeat(250); 8].join(","), &*"y".repeat(50)),
+        (&*"x".repeat(70_000), "x-ms-*"),
+    ] {
+        let refused = client.send("PUT", SERVICE, &[], rule(origins, exposed)).await;
+        assert_eq!(refused.failure(), (400, "InvalidXmlNodeValue"), "{exposed}");
+    }
+    let most = format!("x-ms-*,y-*,{}", vec!["a"; 64].join(","));
+    assert_eq!(client.send("PUT", SERVICE, &[], rule(page, &most)).await.status, 202);
+}

@@ -1,7 +1,7 @@
 //! Service properties: what Get and Set Table Service Properties carry (protocol 1). All of it is
 //! stored and returned; of what it sets, the cross-origin rules have an effect here.
 
-use super::cors::{CorsRule, parse_cors, print_cors};
+use super::cors::{CorsRule, check_cors, parse_cors, print_cors};
 use super::error::XmlError;
 use super::print::{DECLARATION, element, put};
 use super::tree::Element;
@@ -33,6 +33,16 @@ pub struct ServicePropertiesUpdate {
     pub minute_metrics: Option<Metrics>,
     /// As in [`ServiceProperties`].
     pub cors: Option<Vec<CorsRule>>,
+}
+
+impl ServicePropertiesUpdate {
+    /// Refuses settings that the service would not take, though they can be read.
+    ///
+    /// # Errors
+    /// [`XmlError::Value`] for cross-origin rules beyond their limits.
+    pub fn check(&self) -> Result<(), XmlError> {
+        self.cors.as_deref().map_or(Ok(()), check_cors)
+    }
 }
 
 impl ServiceProperties {

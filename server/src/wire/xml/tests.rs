@@ -127,7 +127,6 @@ fn properties_out_of_bounds() {
         ("GET,PUT", "GET,EAT"),
         (">500<", ">-1<"),
         ("<AllowedHeaders />", ""),
-        ("www.xyz.com, www.ab.com", &vec!["a"; 65].join(",")),
         (rule, &rule.repeat(6)),
         ("StorageServiceProperties", "Properties"),
     ] {
@@ -135,6 +134,41 @@ fn properties_out_of_bounds() {
         assert!(parse_properties(wrong.as_bytes()).is_err(), "{to}");
     }
     assert!(parse_properties(FULL.replace(rule, &rule.repeat(5)).as_bytes()).is_ok());
+}
+
+/// R-S09: the limits of cross-origin rules hold for what is set, and not for what is stored.
+#[test]
+fn r_s09_cross_origin_rules_out_of_bounds() {
+    let rule = &FULL[FULL.find("<CorsRule>").unwrap()..FULL.find("</Cors>").unwrap()];
+    let check = |from: &str, to: &str| {
+        let update = parse_properties(FULL.replace(from, to).as_bytes()).expect("readable");
+        let checked = update.check();
+        checked.map_err(|error| crate::error::ServiceError::from(error).code())
+    };
+    let wrong = Err(ErrorCode::InvalidXmlNodeValue);
+    let (origins, exposed) = ("www.xyz.com, www.ab.com", "x-ms-meta-data*");
+    let many = |count: usize| vec!["a"; count].join(",");
+    let long = |length: usize| "é".repeat(length);
+    assert_eq!(check("", ""), Ok(()));
+    for (from, fits, too_much) in [
+        (origins, many(64), many(65)),
+        (exposed, many(64) + ",b*,*", many(65)),
+        (exposed, "a*,b*".to_owned(), "a*,b*,c*".to_owned()),
+        (origins, long(256), long(257)),
+        (exposed, long(256), long(257)),
+        (exposed, "a*,".to_owned() + &long(256), "a*,".to_owned() + &long(256) + "*"),
+    ] {
+        assert_eq!(check(from, &fits), Ok(()), "{fits}");
+        assert_eq!(check(from, &too_much), wrong, "{too_much}");
+    }
+    // A rule has 25 bytes of text beside its origins, which have 22 with a comma between them.
+    let origins_of = |last: usize| {
+        let text = vec!["x".repeat(99); 18].join(",") + "," + &"y".repeat(last);
+        rule.repeat(4) + &rule.replace(origins, &text)
+    };
+    let used = 5 * 25 + 4 * 22 + 18 * 100;
+    assert_eq!(check(rule, &origins_of(2048 - used)), Ok(()));
+    assert_eq!(check(rule, &origins_of(2049 - used)), wrong);
 }
 
 /// Depth and number of elements are bounded, and references cannot grow a document (R-S12).
