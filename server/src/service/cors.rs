@@ -54,9 +54,25 @@ pub(super) fn allow(properties: &ServiceProperties, request: &Parts, answer: &mu
 /// The first rule for requests of this origin with this method.
 fn rule<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
     rules.iter().find(|rule| {
-        rule.allowed_origins.iter().any(|allowed| allowed == "*" || allowed == origin)
+        rule.allowed_origins.iter().any(|allowed| admits(allowed, origin))
             && rule.allowed_methods.iter().any(|allowed| allowed == method)
     })
+}
+
+/// Whether an allowed origin is this one, or has it below its domain: `https://*.contoso.com` has
+/// `https://www.contoso.com`, and not `https://contoso.com`.
+fn admits(allowed: &str, origin: &str) -> bool {
+    if allowed == "*" || allowed == origin {
+        return true;
+    }
+    let Some((scheme, domain)) = allowed.split_once("://*.") else { return false };
+    let host = origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+    let labels = host.and_then(|host| host.strip_suffix(domain)?.strip_suffix('.'));
+    labels.is_some_and(|labels| labels.split('.').all(is_label))
+}
+
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
 }
 
 fn with_origin(answer: Answer, rule: &CorsRule, origin: &str) -> Answer {
@@ -107,6 +123,30 @@ mod tests {
         let answer = preflight(&properties(), &headers.collect()).map_err(|error| error.code())?;
         assert_eq!(answer.status, StatusCode::OK);
         Ok(answer.headers.into_iter().collect())
+    }
+
+    /// R-S09: one label or more in place of the star, and the rest as it is.
+    #[test]
+    fn r_s09_an_origin_may_be_below_a_domain() {
+        let star = "http://*.contoso.com";
+        for origin in ["http://www.contoso.com", "http://a-1.b.contoso.com"] {
+            assert!(admits(star, origin), "{origin}");
+        }
+        for origin in [
+            "http://contoso.com",
+            "http://.contoso.com",
+            "http://a..contoso.com",
+            "http://evilcontoso.com",
+            "http://www.contoso.com.evil.com",
+            "http://evil.com/.contoso.com",
+            "http://evil.com:80.contoso.com",
+            "http://www.contoso.com:8080",
+            "https://www.contoso.com",
+            "www.contoso.com",
+        ] {
+            assert!(!admits(star, origin), "{origin}");
+        }
+        assert!(admits("https://*.contoso.com:8080", "https://www.contoso.com:8080"));
     }
 
     /// R-S09: a page may ask what the first fitting rule says.

@@ -116,6 +116,33 @@ fn rule(origins: &str, exposed: &str) -> String {
     )
 }
 
+/// R-S09: a rule may have all origins below a domain; each is told that it may, by its own name.
+#[tokio::test]
+async fn r_s09_pages_below_a_domain_may_ask() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let rule = rule("https://*.contoso.com", "x-ms-*");
+    assert_eq!(client.send("PUT", SERVICE, &[], rule).await.status, 202);
+    for (origin, allowed) in [
+        ("https://www.contoso.com", true),
+        ("https://a.b.contoso.com", true),
+        ("https://contoso.com", false),
+        ("https://evilcontoso.com", false),
+        ("http://www.contoso.com", false),
+    ] {
+        let shown = allowed.then_some(origin);
+        let ask = [("Origin", origin), ("Access-Control-Request-Method", "GET")];
+        let path = "/devstoreaccount1/people";
+        let preflight = client.unsigned().request("localhost", "OPTIONS", path, &ask, b"").await;
+        assert_eq!(preflight.status, if allowed { 200 } else { 403 }, "{origin}");
+        let answer = client.send("GET", "/people()", &ask[..1], "").await;
+        for answer in [preflight, answer] {
+            assert_eq!(answer.header("access-control-allow-origin"), shown, "{origin}");
+            assert_eq!(answer.header("vary"), shown.map(|_| "Origin"), "{origin}");
+        }
+    }
+}
+
 /// R-S09, R-S12: rules beyond their limits are refused as the wrong values that they are.
 #[tokio::test]
 async fn r_s09_rules_have_their_limits() {

@@ -23,7 +23,7 @@ const METHODS: [&str; 9] =
 /// What a web page from elsewhere may ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Origins that may ask; `*` for all.
+    /// Origins that may ask; `*` for all, `https://*.contoso.com` for those below a domain.
     pub allowed_origins: Vec<String>,
     /// Methods they may use.
     pub allowed_methods: Vec<String>,
