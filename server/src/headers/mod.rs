@@ -178,12 +178,25 @@ pub fn if_match(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
 /// entity of an answer.
 pub(crate) const MAX_HOST: usize = 259;
 
-/// The request's host: that of an absolute address, or its `Host` header; `None` if it is longer than
-/// any that there is.
+/// The request's host: that of an absolute address, without a user, or its `Host` header; `None` if it is
+/// longer than any that there is.
 #[must_use]
 pub fn host<'a>(uri: &'a http::Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    let host = uri.authority().map(http::uri::Authority::as_str);
+    // It comes back in answers, where nobody's password is to be.
+    let host = uri.authority().and_then(|authority| authority.as_str().rsplit('@').next());
     host.or_else(|| text(headers, &header::HOST)).filter(|host| host.len() <= MAX_HOST)
+}
+
+/// Refuses a request without a host, and one with two `Host` lines: what is between it and the client may
+/// have gone by the other.
+///
+/// # Errors
+/// [`ErrorCode::HostInformationNotPresent`], [`ErrorCode::InvalidHeaderValue`].
+pub fn check_host(uri: &http::Uri, headers: &HeaderMap) -> Result<(), ServiceError> {
+    if headers.get_all(header::HOST).iter().nth(1).is_some() {
+        return Err(ErrorCode::InvalidHeaderValue.error());
+    }
+    host(uri, headers).map(|_| ()).ok_or_else(|| ErrorCode::HostInformationNotPresent.error())
 }
 
 #[cfg(test)]
@@ -212,6 +225,22 @@ mod tests {
         for text in ["2019-02-02 ", "2019/02/02", "x019-02-02", "92019-02-02"] {
             assert_eq!(ApiVersion::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn r_s12_a_request_has_one_host() {
+        let of = |uri: &'static str, hosts: &[&'static str]| {
+            let pairs: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
+            let (uri, headers) = (http::Uri::from_static(uri), headers(&pairs));
+            let checked = check_host(&uri, &headers).map_err(|error| error.code());
+            checked.map(|()| host(&uri, &headers).unwrap().to_owned())
+        };
+        assert_eq!(of("/a", &["h:1"]), Ok("h:1".into()));
+        assert_eq!(of("http://h:2/a", &["h:1"]), Ok("h:2".into()));
+        assert_eq!(of("http://user:p%40ss@h/a", &[]), Ok("h".into()));
+        assert_eq!(of("/a", &[]), Err(ErrorCode::HostInformationNotPresent));
+        assert_eq!(of("/a", &["h", "h"]), Err(ErrorCode::InvalidHeaderValue));
+        assert_eq!(of("http://h/a", &["h", "i"]), Err(ErrorCode::InvalidHeaderValue));
     }
 
     #[test]

@@ -43,7 +43,7 @@ use crate::auth::{Account, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, RequestBody, Share};
 use crate::config::Limits;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{ApiVersion, Common, Verb, host};
+use crate::headers::{ApiVersion, Common, Verb, check_host, host};
 use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, Telemetry};
 
@@ -148,6 +148,7 @@ impl TableService {
         B: Body<Data = Bytes> + Send,
     {
         let verb = Verb::of(&head.method, &head.headers)?;
+        check_host(&head.uri, &head.headers)?;
         let address = self.address(head)?;
         let account = self.accounts.get(&address.account);
         let account = account.ok_or_else(|| unknown_account(&address.account))?;

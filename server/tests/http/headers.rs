@@ -106,3 +106,41 @@ async fn r_s12_a_host_is_no_longer_than_there_are() {
     let longer = client.send_to(&("x".to_owned() + &longest), "GET", path, &[], b"").await;
     assert_eq!(longer.failure(), (400, "HostInformationNotPresent"));
 }
+
+/// R-S12, RFC 9112 (3.2): of two hosts a proxy may have gone by the other.
+#[tokio::test]
+async fn r_s12_a_request_with_two_hosts_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    for method in ["GET", "OPTIONS"] {
+        let head = format!(
+            "{method} /devstoreaccount1/Tables HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\
+             x-ms-version: 2019-02-02\r\n\r\n"
+        );
+        client.unsigned().send(head).await;
+        let refused = client.unsigned().answer().await.unwrap();
+        assert_eq!(refused.failure(), (400, "InvalidHeaderValue"), "{method}");
+    }
+}
+
+/// A user in the address of a request, who may have a password, comes back nowhere.
+#[tokio::test]
+async fn a_user_in_an_address_is_not_repeated() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let signature = crate::access::table_signature("raud", ["", "", "", ""]);
+    let target = |rest: &str| {
+        format!("http://user:secret@localhost/devstoreaccount1/people{rest}?{signature}")
+    };
+    let accept = [("Accept", "application/json;odata=fullmetadata")];
+    let unsigned = client.unsigned();
+    let entity = br#"{"PartitionKey":"p","RowKey":"r"}"#;
+    let inserted = unsigned.request("localhost", "POST", &target(""), &accept, entity).await;
+    assert_eq!(inserted.status, 201);
+    let location = "http://localhost/devstoreaccount1/people(PartitionKey='p',RowKey='r')";
+    assert_eq!(inserted.header("location"), Some(location));
+    let page = unsigned.request("localhost", "GET", &target("()"), &accept, b"").await;
+    let metadata = "http://localhost/devstoreaccount1/$metadata#people";
+    assert_eq!(page.json()["odata.metadata"], metadata);
+    assert!(!page.text().contains("secret") && !inserted.text().contains("secret"));
+}
