@@ -46,6 +46,7 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{ApiVersion, Common, Verb, check_host, host};
 use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, Telemetry};
+use crate::wire::xml::ServiceProperties;
 
 pub use self::catalog::OpenError;
 pub(crate) use self::direct::NewTable;
@@ -149,13 +150,15 @@ impl TableService {
     {
         let verb = Verb::of(&head.method, &head.headers)?;
         check_host(&head.uri, &head.headers)?;
+        if verb == Verb::Options {
+            *action = Action::Preflight;
+            // It is not signed: an account that there is not is like one without rules.
+            let settings = self.settings(head).unwrap_or_default();
+            return cors::preflight(&settings, &head.headers);
+        }
         let address = self.address(head)?;
         let account = self.accounts.get(&address.account);
         let account = account.ok_or_else(|| unknown_account(&address.account))?;
-        if verb == Verb::Options {
-            *action = Action::Preflight;
-            return cors::preflight(&account.properties(), &head.headers);
-        }
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
         let version = ApiVersion::of(&head.headers)?;
         let signed = Signed {
@@ -269,12 +272,15 @@ impl TableService {
         if !head.headers.contains_key(http::header::ORIGIN) {
             return;
         }
-        let Ok(address) = self.address(head) else {
-            return;
-        };
-        if let Some(account) = self.accounts.get(&address.account) {
-            cors::allow(&account.properties(), head, answer);
+        if let Some(settings) = self.settings(head) {
+            cors::allow(&settings, head, answer);
         }
+    }
+
+    /// The settings of the account that a request's address names, if there is one.
+    fn settings(&self, head: &Parts) -> Option<Arc<ServiceProperties>> {
+        let address = self.address(head).ok()?;
+        Some(self.accounts.get(&address.account)?.properties())
     }
 }
 

@@ -162,3 +162,28 @@ async fn r_s09_rules_have_their_limits() {
     let most = format!("x-ms-*,y-*,{}", vec!["a"; 64].join(","));
     assert_eq!(client.send("PUT", SERVICE, &[], rule(page, &most)).await.status, 202);
 }
+
+/// R-S08: nobody has signed the question, so it does not tell which accounts there are.
+#[tokio::test]
+async fn r_s08_a_preflight_does_not_tell_which_accounts_there_are() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let client = client.unsigned();
+    let ask = [("Origin", "https://page.example"), ("Access-Control-Request-Method", "GET")];
+    for (host, path) in [
+        ("localhost", "/ACCOUNT/people"),
+        ("localhost", "/ACCOUNT"),
+        ("localhost", "/ACCOUNT/people(PartitionKey=1)"),
+        ("ACCOUNT.table.localhost", "/"),
+        ("ACCOUNT.table.localhost", "/people"),
+        ("ACCOUNT.table.localhost", "/people(PartitionKey=1)"),
+    ] {
+        for account in ["second", "nobody"] {
+            let (host, path) = (host.replace("ACCOUNT", account), path.replace("ACCOUNT", account));
+            let refused = client.request(&host, "OPTIONS", &path, &ask, b"").await;
+            assert_eq!(refused.failure(), (403, "CorsPreflightFailure"), "{host}{path}");
+            let unfit = client.request(&host, "OPTIONS", &path, &ask[..1], b"").await;
+            assert_eq!(unfit.failure(), (400, "MissingRequiredHeader"), "{host}{path}");
+        }
+    }
+}
