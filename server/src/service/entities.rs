@@ -37,7 +37,8 @@ impl TableService {
                 self.waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
             }
         };
-        let (version, body) = found.ok_or(ErrorCode::ResourceNotFound)?;
+        let not_found = || keys::not_found(partition_key, row_key, call.limits.key_length);
+        let (version, body) = found.ok_or_else(not_found)?;
         let body = self.answer_body(body)?;
         Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body).with_etag(version))
     }
@@ -64,7 +65,10 @@ impl TableService {
         let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
         self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
         let applied = self.apply(&table, write.partition_key(), std::iter::once(&write)).await;
-        let version = applied.map_err(|failed| failed.error)?;
+        let version = applied.map_err(|failed| match failed.error.code() {
+            ErrorCode::ResourceNotFound => write.not_found(call.limits.key_length),
+            _ => failed.error,
+        })?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);
         write.answer(&mut done, echo, &mut answer)?;

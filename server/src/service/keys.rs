@@ -13,6 +13,13 @@ pub(crate) fn check(partition_key: &str, row_key: &str, limit: usize) -> Result<
     check_key("RowKey", row_key, limit)
 }
 
+/// What a client hears who looks for an entity that is not there: of keys that none could be stored under,
+/// that they are too long.
+#[cold]
+pub(super) fn not_found(partition_key: &str, row_key: &str, limit: usize) -> ServiceError {
+    check(partition_key, row_key, limit).err().unwrap_or(ErrorCode::ResourceNotFound.error())
+}
+
 fn check_key(what: &str, key: &str, limit: usize) -> Result<(), ServiceError> {
     // A character has no more UTF-16 units than it has bytes.
     if key.len() > limit && key.encode_utf16().nth(limit).is_some() {

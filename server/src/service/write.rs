@@ -142,6 +142,11 @@ pub(super) struct Write<'r> {
 }
 
 impl<'r> Write<'r> {
+    /// What a client hears if its entity is not there.
+    pub(super) fn not_found(&self, key_length: usize) -> ServiceError {
+        keys::not_found(&self.partition_key, &self.row_key, key_length)
+    }
+
     /// Reads a body in its form, those in JSON with this decoder.
     pub(super) fn body(
         format: BodyFormat,
