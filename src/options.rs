@@ -11,7 +11,7 @@ use crate::env::{Env, RealEnv};
 use crate::error::{Error, Result};
 use crate::reference::LARGE_VALUE_BYTES;
 
-/// When a commit is acknowledged (R-E10).
+/// When a commit is acknowledged (R-E10), unless it asks for more: [`Commit::durable`](crate::Commit::durable).
 ///
 /// ```
 /// use std::time::Duration;
