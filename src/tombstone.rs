@@ -110,6 +110,21 @@ impl RangeTombstones {
         }
     }
 
+    /// The stretches with keys between two, both included, that are covered at `at`, in key order.
+    pub(crate) fn covered_between<'a>(
+        &'a self,
+        first: &[u8],
+        last: &'a [u8],
+        at: Version,
+    ) -> impl Iterator<Item = Stretch<'a>> {
+        let from = self.fragments.partition_point(|f| *f.end <= *first);
+        let fragments = self.fragments.iter().enumerate().skip(from);
+        let stretches = fragments.take_while(move |(_, f)| *f.start <= *last).map(move |(i, f)| {
+            Stretch { start: &f.start, end: Some(&*f.end), version: self.covers.newest_at(i, at) }
+        });
+        stretches.filter(|stretch| stretch.version > Version::ZERO)
+    }
+
     /// Whether a key in [start, end) is covered by any of the tombstones.
     pub(crate) fn touches(&self, start: &[u8], end: &[u8]) -> bool {
         let first = self.fragments.partition_point(|f| *f.end <= *start);
@@ -265,6 +280,15 @@ mod tests {
             for other in (0..22).filter(|&other| stretch.contains(&[other])) {
                 prop_assert_eq!(set.covering(&[other], at), expected);
             }
+            let mut between = Vec::new();
+            for stretch in set.covered_between(&[3], &[key], at) {
+                let keys = (0..22).filter(|&k| stretch.contains(&[k]));
+                between.extend(keys.map(|k| (k, stretch.version)));
+            }
+            between.retain(|(k, _)| (3..=key).contains(k));
+            let expected = (3..=key).map(|k| (k, set.covering(&[k], at)));
+            let expected: Vec<_> = expected.filter(|(_, v)| *v > Version::ZERO).collect();
+            prop_assert_eq!(between, expected);
             let touched = (3..key).any(|k| set.covering(&[k], Version::MAX) > Version::ZERO);
             prop_assert_eq!(set.touches(&[3], &[key.max(3)]), touched);
         }

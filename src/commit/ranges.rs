@@ -16,8 +16,8 @@ use crate::read::{
 use crate::version::Version;
 
 /// About what deleting one entity takes of a memtable. A range is deleted one by one where that takes less
-/// than a range tombstone counts as: the tombstone costs every read of the database a little until compaction
-/// has applied it, for which each file in its range is rewritten.
+/// than a range tombstone counts as: the tombstone costs every read of the database a little until it is applied
+/// to each file in its range, which is rewritten for it if compactions do not come by.
 const DELETION_BYTES: usize = 128;
 
 /// Bounds on the RowKeys of a partition.

@@ -27,6 +27,7 @@ mod open;
 mod output;
 mod picker;
 mod pressure;
+mod ranges;
 mod rebuild;
 mod recover;
 mod reserved;

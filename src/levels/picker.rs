@@ -2,16 +2,17 @@
 //! still look at.
 //!
 //! In this order:
-//! 1. files that a range tombstone covers whole are dropped without being read (R-E17, R-E19);
+//! 1. files that a range tombstone covers [whole](super::ranges) are dropped without being read;
 //! 2. the level that is most over its target gives files to the next one. From level 0 all files
 //!    go together; from the others, the file that has the least to rewrite below it for what it
 //!    brings, where tombstones count for what they will remove;
 //! 3. with every level within its target: files that hold much that no reader sees any more
-//!    (tombstones, older versions, what range tombstones cover), or refer to values in sparse
+//!    (tombstones, older versions, what range tombstones [cover](super::ranges)), or refer to values in sparse
 //!    segments, are rewritten, so that space comes back without a manual step; those of level 0 once that
 //!    is a good part of what has to be rewritten with them;
 //! 4. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
-//!    [rule](super::compression) it is to be.
+//!    [rule](super::compression) it is to be; and once it is quiet, one that holds little in vain that range
+//!    tombstones cover.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
 //! Steps 3 and 4 end: what they rewrite in place has nothing left of the kind it was rewritten for, and
@@ -23,12 +24,10 @@ use std::sync::Arc;
 use super::compaction::Inputs;
 use super::compression::CompressionRule;
 use super::file::TableFile;
-use super::gc;
 use super::snapshots::Horizon;
-use super::state::{Level, LevelState, is_pending, overlapping};
+use super::state::{Level, LevelState, overlapping};
 use crate::options::Sizing;
 use crate::sst::{FileId, FileMeta};
-use crate::tombstone::RangeTombstone;
 
 /// So many files in level 0 are compacted into level 1: every read looks into each of them.
 pub(super) const LEVEL_0_TRIGGER: usize = 4;
@@ -48,6 +47,8 @@ pub(super) enum Task {
     Rewrite(Inputs),
     /// Rewrite a file in place if that compresses it.
     Compress(Inputs, i32),
+    /// Rewrite a file in place, compressed with that zstd level, if any, so that range tombstones leave it.
+    Apply(Inputs, Option<i32>),
     /// Make files part of another level as they are.
     Move(Inputs),
     /// Make new files part of their levels.
@@ -66,12 +67,18 @@ pub(super) struct Claim {
 }
 
 impl Task {
+    /// Whether it is begun only when nothing else is to be done; it does not end the quiet.
+    pub(super) fn is_for_rest(&self) -> bool {
+        matches!(self, Self::Compress(..) | Self::Apply(..))
+    }
+
     /// What nobody else may touch meanwhile; one claim for each range of keys.
     pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
-            Self::Rewrite(inputs) | Self::Compress(inputs, _) | Self::Move(inputs) => {
-                claim(inputs).into_iter().collect()
-            }
+            Self::Rewrite(inputs)
+            | Self::Compress(inputs, _)
+            | Self::Apply(inputs, _)
+            | Self::Move(inputs) => claim(inputs).into_iter().collect(),
             Self::Add(files) | Self::Drop(files) => {
                 files.iter().map(|(level, file)| claim_file(*level, file)).collect()
             }
@@ -136,10 +143,10 @@ pub(super) struct Picker<'a> {
 impl Picker<'_> {
     pub(super) fn pick(&self) -> Option<Task> {
         let due = || self.covered().or_else(|| self.over_target()).or_else(|| self.reclaim());
-        due().or_else(|| self.compress())
+        due().or_else(|| self.rest())
     }
 
-    fn is_free(&self, file: &TableFile) -> bool {
+    pub(super) fn is_free(&self, file: &TableFile) -> bool {
         let id = file.id();
         !self.avoid.contains(&id) && !self.running.iter().any(|claim| claim.files.contains(&id))
     }
@@ -150,25 +157,6 @@ impl Picker<'_> {
         let free = inputs.all().all(|file| self.is_free(file))
             && !self.running.iter().any(|other| other.conflicts(&claim));
         free.then_some(inputs)
-    }
-
-    /// Range tombstones that nobody looks behind.
-    fn final_tombstones(&self) -> impl Iterator<Item = &RangeTombstone> {
-        let bound = gc::bound(self.horizon, self.state.flushed);
-        self.state.range_tombstones.iter().filter(move |t| t.version <= bound)
-    }
-
-    /// Files whose every entry a range tombstone deletes, for every reader there is.
-    fn covered(&self) -> Option<Task> {
-        let mut files: Vec<(Level, Arc<TableFile>)> = Vec::new();
-        for tombstone in self.final_tombstones() {
-            let near = self.state.near(tombstone);
-            let covered = near.filter(|(_, file)| covers(tombstone, file) && self.is_free(file));
-            files.extend(covered.map(|(level, file)| (level, Arc::clone(file))));
-        }
-        files.sort_by_key(|(_, file)| file.id());
-        files.dedup_by_key(|(_, file)| file.id());
-        (!files.is_empty()).then_some(Task::Drop(files))
     }
 
     fn over_target(&self) -> Option<Task> {
@@ -281,21 +269,20 @@ impl Picker<'_> {
     fn reclaim(&self) -> Option<Task> {
         let mut files = self.state.files().filter(|(_, file)| self.is_free(file));
         let garbage = files.find_map(|(level, file)| self.reclaim_garbage(level, file));
-        garbage.or_else(|| self.reclaim_values()).or_else(|| {
-            self.final_tombstones().find_map(|tombstone| {
-                let mut near = self.state.near(tombstone);
-                near.find_map(|(level, file)| {
-                    is_pending(file, tombstone).then(|| self.in_place(level, file)).flatten()
-                })
-            })
-        })
+        garbage.or_else(|| self.reclaim_values()).or_else(|| self.reclaim_ranges())
     }
 
-    /// A file that was not compressed when it was written, deepest first, as those stay longest.
-    pub(super) fn compress(&self) -> Option<Task> {
+    /// What is for times when nothing else is to be done. Compressing a file is first, as it applies range
+    /// tombstones too.
+    pub(super) fn rest(&self) -> Option<Task> {
         if !self.running.is_empty() {
             return None;
         }
+        self.compress().or_else(|| self.apply())
+    }
+
+    /// A file that was not compressed when it was written, deepest first, as those stay longest.
+    fn compress(&self) -> Option<Task> {
         Level::all().rev().find_map(|level| {
             let zstd = self.compression.zstd_at_rest(level, self.state, self.is_quiet)?;
             let mut files = self.state.level(level).iter();
@@ -331,12 +318,12 @@ impl Picker<'_> {
         }
     }
 
-    fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
+    pub(super) fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         self.alone(level, file).map(Task::Rewrite)
     }
 
     /// A file for its own level.
-    fn alone(&self, level: Level, file: &Arc<TableFile>) -> Option<Inputs> {
+    pub(super) fn alone(&self, level: Level, file: &Arc<TableFile>) -> Option<Inputs> {
         let files = vec![(level, vec![Arc::clone(file)])];
         self.free(Inputs { files, output: level })
     }
@@ -361,14 +348,6 @@ fn brings_back_much(task: &Task) -> bool {
         2.0 * meta.tombstones as f64 + (meta.entries - meta.keys) as f64
     });
     gone.sum::<f64>() * GARBAGE_SHARE as f64 >= entries
-}
-
-/// Whether a range tombstone deletes all there is in a file.
-fn covers(tombstone: &RangeTombstone, file: &TableFile) -> bool {
-    let meta = &file.meta;
-    *tombstone.start <= *meta.smallest
-        && *meta.largest < *tombstone.end
-        && meta.max_version < tombstone.version
 }
 
 /// Bytes to rewrite for each byte that leaves the level; a tombstone counts as leaving twice more.

@@ -1,6 +1,7 @@
-//! Rest: when nothing else is to be done, files are compressed that were not when they were written.
+//! Rest: when nothing else is to be done, files are compressed that were not when they were written, and range
+//! tombstones applied that delete little of theirs.
 //!
-//! Invariant: as long as there is such a file that is to be compressed once it is [`Quiet`], a task is running or a
+//! Invariant: as long as there is such a file that is to be rewritten once it is [`Quiet`], a task is running or a
 //! timer set, after which the picker is asked again.
 
 use std::sync::Weak;
@@ -16,7 +17,7 @@ use crate::error::Result;
 /// So long after the last flush or compaction it is quiet: what it wrote may stay for long.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// Since when nothing was flushed or compacted, but for compression alone.
+/// Since when nothing was flushed or compacted, but at rest.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     since: Duration,
@@ -48,7 +49,7 @@ impl Tree {
         }
         let (horizon, view) = (self.snapshots.horizon(), self.views.load());
         let picker = Picker { is_quiet: true, ..self.picker(schedule, &horizon, &view) };
-        picker.compress()?;
+        picker.rest()?;
         schedule.quiet.is_awaited = true;
         Some(schedule.quiet.left(self.clock.monotonic()))
     }

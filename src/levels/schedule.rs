@@ -176,7 +176,7 @@ impl Tree {
             Ok(()) => {
                 let mut schedule = self.schedule.lock();
                 schedule.compacting = Failures::default();
-                if !matches!(task, Task::Compress(..)) {
+                if !task.is_for_rest() {
                     schedule.quiet.end(self.clock.monotonic());
                 }
             }
@@ -191,6 +191,7 @@ impl Tree {
         match task {
             Task::Rewrite(inputs) => self.compact(inputs),
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),
+            Task::Apply(inputs, zstd) => self.replace(inputs, *zstd),
             Task::Move(inputs) => {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
                 self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
@@ -221,7 +222,7 @@ impl Tree {
         tracing::error!(%error, "a compaction failed");
         let mut schedule = self.schedule.lock();
         if let Error::Corruption(corruption) = error
-            && let Task::Rewrite(inputs) | Task::Compress(inputs, _) = task
+            && let Task::Rewrite(inputs) | Task::Compress(inputs, _) | Task::Apply(inputs, _) = task
         {
             schedule.avoid.extend(damaged(inputs, corruption));
             schedule.damage = Some(error.chain());

@@ -109,7 +109,7 @@ impl LevelState {
     }
 
     /// All files with their levels.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (Level, &Arc<TableFile>)> {
+    pub(crate) fn files(&self) -> impl DoubleEndedIterator<Item = (Level, &Arc<TableFile>)> {
         Level::all().flat_map(|level| self.level(level).iter().map(move |file| (level, file)))
     }
 
@@ -212,7 +212,7 @@ impl LevelState {
 }
 
 /// Whether `file` may hold entries that `tombstone` deletes.
-pub(crate) fn is_pending(file: &TableFile, tombstone: &RangeTombstone) -> bool {
+fn is_pending(file: &TableFile, tombstone: &RangeTombstone) -> bool {
     file.meta.min_version < tombstone.version
         && file.gc_bound < tombstone.version
         && *file.meta.smallest < *tombstone.end

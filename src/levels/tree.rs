@@ -229,7 +229,8 @@ impl Tree {
 
     /// Ends a registration.
     pub(crate) fn release_snapshot(&self, version: Version) {
-        if self.snapshots.release(version) {
+        // Of what files have, one of the flushed version or a later one holds nothing back.
+        if self.snapshots.release(version) && version < self.flushed() {
             self.schedule_compactions();
         }
     }

@@ -1,4 +1,6 @@
 //! Sizes of key ranges, and keys at which a range can be cut into parts of known size.
+//!
+//! Invariant: a range and the one that follows it have together what the range over both has.
 
 use super::Reader;
 use super::block::Block;
@@ -29,6 +31,25 @@ impl Reader {
             bytes: end.bytes.saturating_sub(start.bytes),
             entries: end.entries.saturating_sub(start.entries),
         })
+    }
+
+    /// About what part of the file's bytes has `start <= key < end`. Reads nothing: it is known which index
+    /// partitions end in the range, and they are as long as they have blocks. Where in a partition the range
+    /// begins and ends is not: in the middle, on average.
+    pub(crate) fn share(&self, start: &[u8], end: &[u8]) -> f64 {
+        (self.share_before(end) - self.share_before(start)).max(0.0)
+    }
+
+    fn share_before(&self, key: &[u8]) -> f64 {
+        let top = &self.directory().top;
+        let number = top.find(key, NEWEST);
+        let last = top.len().saturating_sub(1);
+        let handles = (top.handle(0), top.handle(number), top.handle(last));
+        let (Some(first), Some(partition), Some(last)) = handles else { return 1.0 };
+        let is_within = number > 0 || *key > *self.meta().smallest;
+        let within = if is_within { partition.len as f64 / 2.0 } else { 0.0 };
+        let before = partition.offset.0.saturating_sub(first.offset.0) as f64;
+        (before + within) / last.end().saturating_sub(first.offset.0).max(1) as f64
     }
 
     /// How much there is before a key.

@@ -38,7 +38,7 @@ fn what_is_written_is_read_through_all_levels() {
     world.env.run_all();
     world.check();
     let stats = world.tree.stats();
-    assert!(stats.compactions > 5 && stats.flushes > 2, "{stats:?}");
+    assert!(stats.compactions >= 5 && stats.flushes > 2, "{stats:?}");
     assert!(stats.levels[0].files < 4, "{stats:?}");
     assert_eq!(stats.compaction_debt_bytes, 0, "{stats:?}");
     assert_eq!(stats.last_background_error, None);

@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod manifest;
 mod model;
+mod ranges;
 mod threads;
 
 use std::collections::BTreeMap;

@@ -400,6 +400,29 @@ fn estimates_count_entries_and_share_out_bytes() {
     assert_eq!(reader.estimate(b"", &[0xFF]).unwrap().entries, 5_000);
 }
 
+/// What the index's fences say is right to about a partition, and adds up.
+#[test]
+fn shares_are_about_those_of_the_entries() {
+    let count = 30_000;
+    let rows: Vec<_> =
+        (0..count).map(|n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50])).collect();
+    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
+    let reader = Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap();
+    let partition = 1.0 / (reader.directory().top.len() - 1) as f64;
+    assert!(partition < 0.1, "{partition}");
+    let share = |from: u32, to: u32| reader.share(&from.to_be_bytes(), &to.to_be_bytes());
+    for (from, to) in [(0, 300), (10_000, 15_000), (15_000, 30_000), (7, 8), (7, 7)] {
+        let expected = f64::from(to - from) / f64::from(count);
+        let (found, middle) = (share(from, to), from.midpoint(to));
+        assert!((found - expected).abs() <= partition, "{from}..{to}: {found}");
+        let parts = share(from, middle) + share(middle, to);
+        assert!((found - parts).abs() < 1e-9, "{from}..{to}: {found} {parts}");
+    }
+    assert_eq!((reader.share(b"", &[0xFF]), share(count, u32::MAX)), (1.0, 0.0));
+    let parts: f64 = (0..count).step_by(150).map(|n| share(n, n + 75)).sum();
+    assert!((0.35..0.65).contains(&parts), "half of all, in many ranges: {parts}");
+}
+
 /// R-E23
 #[test]
 fn split_keys_ascend_and_account_for_all_blocks() {
