@@ -2,7 +2,10 @@
 //!
 //! Invariant: a file with a segment's name has a whole, synced header, and its name is durable,
 //! before a record is written to it. Such a file is made under another name, so a crash while it
-//! is made leaves nothing that replay would look at.
+//! is made leaves nothing that replay would look at. A file is a spare once it has the name of one.
+//!
+//! Commits take the lock of `Files` when they freeze a memtable or end a segment: no file system is called
+//! under it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -142,6 +145,17 @@ struct Files {
     active: SegmentId,
     last: Version,
     spares: Vec<PathBuf>,
+    /// How many segments are being renamed to spares.
+    spares_to_come: usize,
+}
+
+impl Files {
+    /// Counts another spare that is to come, if there is room for it.
+    fn expect_spare(&mut self, max: usize) -> bool {
+        let has_room = self.spares.len() + self.spares_to_come < max;
+        self.spares_to_come += usize::from(has_room);
+        has_room
+    }
 }
 
 /// A segment that gets no more records, and its sync, if this life of the log ended it.
@@ -191,6 +205,7 @@ impl Segments {
                 active: id,
                 last,
                 spares,
+                spares_to_come: 0,
             }),
         })
     }
@@ -310,15 +325,17 @@ impl Segments {
 
     fn let_go(&self, SealedSegment { id, bytes, .. }: SealedSegment) -> Result<()> {
         let path = id.path(&self.dir);
-        let mut files = self.files.lock();
-        if files.spares.len() >= self.plan.max_spares() || self.plan.is_too_long(bytes) {
-            drop(files);
+        let max_spares = self.plan.max_spares();
+        if self.plan.is_too_long(bytes) || !self.files.lock().expect_spare(max_spares) {
             return self.disk.remove(&path).map_err(|e| Error::io("remove", &path, e));
         }
         let spare = id.named(&self.dir, SPARE_EXTENSION);
-        self.disk.rename(&path, &spare).map_err(|e| Error::io("rename", &path, e))?;
-        files.spares.push(spare);
-        Ok(())
+        let renamed = self.disk.rename(&path, &spare);
+        let mut files = self.files.lock();
+        files.spares_to_come -= 1;
+        files.spares.extend(renamed.is_ok().then_some(spare));
+        drop(files);
+        renamed.map_err(|e| Error::io("rename", &path, e))
     }
 
     /// Makes a segment with zeros up to there, and some in any case.

@@ -18,6 +18,7 @@ mod keys_and_order;
 mod large_values;
 mod limits;
 mod load;
+mod log_segments;
 mod many_partitions;
 mod multi_get;
 mod open_close;

@@ -1,4 +1,5 @@
-//! A machine whose files are created, or synced, with something done before: an error, a wait, a panic.
+//! A machine whose files are created, renamed or synced with something done before: an error, a wait, a
+//! panic.
 
 use std::fmt;
 use std::io;
@@ -9,11 +10,12 @@ use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 
 type Hook = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
 
-/// A machine on which creating a file, or syncing it, does something else first.
+/// A machine on which creating, renaming or syncing a file does something else first.
 #[derive(Clone)]
 pub struct HookedEnv {
     machine: Arc<dyn Env>,
     before_create: Arc<Hook>,
+    before_rename: Arc<Hook>,
     before_sync: Arc<Hook>,
 }
 
@@ -22,11 +24,24 @@ impl HookedEnv {
         machine: impl Env,
         before_create: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        let before_sync = Arc::new(|_: &Path| Ok(()));
-        Self { machine: Arc::new(machine), before_create: Arc::new(before_create), before_sync }
+        let nothing = Arc::new(|_: &Path| Ok(()));
+        Self {
+            machine: Arc::new(machine),
+            before_create: Arc::new(before_create),
+            before_rename: Arc::clone(&nothing) as Arc<Hook>,
+            before_sync: nothing,
+        }
     }
 
-    /// And before one is synced.
+    /// With that done before a file gets another name, which it is given.
+    pub fn before_rename(
+        self,
+        before_rename: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { before_rename: Arc::new(before_rename), ..self }
+    }
+
+    /// And before a file is synced.
     pub fn before_sync(
         self,
         before_sync: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
@@ -86,6 +101,7 @@ impl Disk for HookedDisk {
         Ok(self.hooked(self.disk.open(path)?, path))
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        (self.env.before_rename)(to)?;
         self.disk.rename(from, to)
     }
     fn remove(&self, path: &Path) -> io::Result<()> {
