@@ -80,6 +80,7 @@ mod text;
 mod tombstone;
 mod varint;
 mod version;
+mod wake;
 mod wal;
 
 pub use commit::{Commit, Precondition, RecoveryReport, TornTail};

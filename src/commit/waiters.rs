@@ -4,12 +4,12 @@
 //! was released, is woken after it. So register first, then look, then sleep.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, thread_local};
 use crate::version::Version;
+use crate::wake::wake_each;
 
 /// Identifies a registered waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,11 +67,7 @@ impl Woken {
 
 impl Drop for Woken {
     fn drop(&mut self) {
-        for waker in std::mem::take(&mut self.0) {
-            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
-                tracing::error!("the waker of a task that waits for its commit panicked");
-            }
-        }
+        wake_each(std::mem::take(&mut self.0));
     }
 }
 

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::wake::wake_each;
+
 /// What a write of some bytes should do first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -134,8 +136,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Who wants to know when the debt has fallen. Wakers are cloned, woken and dropped without the lock: that
-/// is the caller's code, which may come back here.
+/// Who wants to know when the debt has fallen. Wakers are cloned, woken and dropped without the lock, and all
+/// of them are woken: that is the caller's code, which may come back here and may panic.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     waiting: Mutex<HashMap<WaitKey, Waker>>,
@@ -166,7 +168,7 @@ impl WaitList {
     /// Wakes this one, if it waits.
     pub(crate) fn wake(&self, key: WaitKey) {
         let waker = self.take(key);
-        waker.into_iter().for_each(Waker::wake);
+        wake_each(waker);
     }
 
     fn take(&self, key: WaitKey) -> Option<Waker> {
@@ -178,10 +180,11 @@ impl WaitList {
         self.falls.load(Ordering::Acquire)
     }
 
+    /// Wakes everybody. To be called with no lock of the engine held.
     pub(crate) fn wake_all(&self) {
         self.falls.fetch_add(1, Ordering::AcqRel);
         let waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.into_values().for_each(Waker::wake);
+        wake_each(waiting.into_values());
     }
 }
 

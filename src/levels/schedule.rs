@@ -179,6 +179,8 @@ impl Tree {
                 if !task.is_for_rest() {
                     schedule.quiet.end(self.clock.monotonic());
                 }
+                drop(schedule);
+                self.debt_fell();
             }
             Err(Error::Closed) => return,
             Err(error) => self.compaction_failed(task, &error),
@@ -249,6 +251,7 @@ impl Tree {
     /// What reading, writing and the manifest report; the tree is then as it was.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let done = self.while_paused(|| self.compact_everything());
+        self.debt_fell();
         self.schedule_compactions();
         done
     }
@@ -286,6 +289,7 @@ impl Tree {
         // Else compactions that follow one another at once might leave no gap for it.
         let begun = self.while_paused(|| self.wait_for_tasks(begin));
         let done = begun.and_then(|(_claimed, task)| self.execute(&task));
+        self.debt_fell();
         self.schedule_compactions();
         done
     }
@@ -359,6 +363,7 @@ impl Tree {
             schedule.flushing = Failures::default();
             schedule.quiet.end(self.clock.monotonic());
             drop(schedule);
+            self.debt_fell();
             if let Some(hook) = self.on_flushed.get() {
                 hook(flushed);
             }

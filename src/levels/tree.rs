@@ -371,7 +371,8 @@ impl Tree {
         if self.manifest.lock().is_open() { Ok(()) } else { self.install(Change::default()) }
     }
 
-    /// Makes a change of the files durable, then visible to readers.
+    /// Makes a change of the files durable, then visible to readers. Whoever holds no lock any more says that
+    /// [debt fell](Tree::debt_fell).
     ///
     /// On an error the state is as it was; the files that were added stay in the directory until
     /// it is certain that no manifest names them.
@@ -401,9 +402,14 @@ impl Tree {
         for file in base.files().map(|(_, file)| file).filter(|file| change.removes(file.id())) {
             file.set_obsolete();
         }
-        self.turnstile.reset();
-        self.waiters.wake_all();
         self.share_memory();
         Ok(())
+    }
+
+    /// To be called after [`install`](Tree::install), with no lock held and no compaction claimed: those whose
+    /// writes are held back look again, and wakers of theirs are callers' code.
+    pub(super) fn debt_fell(&self) {
+        self.turnstile.reset();
+        self.waiters.wake_all();
     }
 }

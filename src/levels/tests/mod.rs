@@ -8,6 +8,7 @@ mod manifest;
 mod model;
 mod ranges;
 mod threads;
+mod wakers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
