@@ -1,7 +1,7 @@
 //! The choice of what to compact, and a change of the state, as a benchmark of this package sees
 //! them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl BenchLevels {
             compression: CompressionRule::always(1),
             running: Vec::new(),
             is_quiet: false,
-            avoid: &HashSet::new(),
+            avoid: &HashMap::new(),
         }
         .pick()
     }

@@ -18,7 +18,7 @@
 //! Steps 3 and 4 end: what they rewrite in place has nothing left of the kind it was rewritten for, and
 //! what step 3 pushes down gets deeper.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::compaction::Inputs;
@@ -28,6 +28,7 @@ use super::snapshots::Horizon;
 use super::state::{Level, LevelState, overlapping};
 use crate::options::Sizing;
 use crate::sst::{FileId, FileMeta};
+use crate::version::Version;
 
 /// So many files in level 0 are compacted into level 1: every read looks into each of them.
 pub(super) const LEVEL_0_TRIGGER: usize = 4;
@@ -136,8 +137,8 @@ pub(super) struct Picker<'a> {
     pub(super) running: Vec<&'a Claim>,
     /// Nothing was flushed or compacted for a while.
     pub(super) is_quiet: bool,
-    /// Files that turned out to be damaged.
-    pub(super) avoid: &'a HashSet<FileId>,
+    /// Files that turned out to be damaged, each when range tombstones up to that version were applied.
+    pub(super) avoid: &'a HashMap<FileId, Version>,
 }
 
 impl Picker<'_> {
@@ -146,9 +147,21 @@ impl Picker<'_> {
         due().or_else(|| self.rest())
     }
 
+    /// Whether a task may read the file.
     pub(super) fn is_free(&self, file: &TableFile) -> bool {
-        let id = file.id();
-        !self.avoid.contains(&id) && !self.running.iter().any(|claim| claim.files.contains(&id))
+        !self.is_claimed(file) && !self.is_avoided(file)
+    }
+
+    /// Whether a task works on the file.
+    pub(super) fn is_claimed(&self, file: &TableFile) -> bool {
+        self.running.iter().any(|claim| claim.files.contains(&file.id()))
+    }
+
+    /// Whether it was found damaged, and is so still: a range tombstone that has come since may have what is
+    /// damaged passed over.
+    fn is_avoided(&self, file: &TableFile) -> bool {
+        let tried = self.avoid.get(&file.id());
+        tried.is_some_and(|&tried| !self.is_covered_after(tried, file))
     }
 
     /// The inputs, if nothing else is working there.

@@ -15,7 +15,8 @@ use super::file::TableFile;
 use super::gc;
 use super::picker::{Picker, Task};
 use super::state::Level;
-use crate::tombstone::RangeTombstone;
+use crate::tombstone::{RangeTombstone, Stretch};
+use crate::version::Version;
 
 /// A file is rewritten soon once range tombstones delete this part of it: what is in vain otherwise counts from
 /// the same part on.
@@ -53,7 +54,8 @@ impl Picker<'_> {
         let mut files: Vec<(Level, Arc<TableFile>)> = Vec::new();
         for tombstone in self.final_tombstones() {
             let near = self.state.near(tombstone);
-            let covered = near.filter(|(_, file)| covers(tombstone, file) && self.is_free(file));
+            let covered =
+                near.filter(|(_, file)| covers(tombstone, file) && !self.is_claimed(file));
             files.extend(covered.map(|(level, file)| (level, Arc::clone(file))));
         }
         files.sort_by_key(|(_, file)| file.id());
@@ -94,17 +96,31 @@ impl Picker<'_> {
     }
 
     fn pending_in<'a>(&self, level: Level, file: &'a Arc<TableFile>) -> Option<Pending<'a>> {
-        let meta = &file.meta;
-        let bound = gc::bound(self.horizon, self.state.flushed);
-        let tombstones = &self.state.range_tombstones;
-        let covered = tombstones.covered_between(&meta.smallest, &meta.largest, bound);
-        let past = file.gc_bound.max(meta.min_version);
         let mut pending = Pending { level, file, stretches: 0, part: 0.0 };
-        for stretch in covered.filter(|stretch| stretch.version > past) {
+        for stretch in self.stretches_after(Version::ZERO, file) {
             pending.stretches += 1;
             pending.part += stretch.end.map_or(0.0, |end| file.reader.share(stretch.start, end));
         }
         (pending.stretches > 0).then_some(pending)
+    }
+
+    /// Whether a file has keys that range tombstones after `version` cover, behind which nobody looks.
+    pub(super) fn is_covered_after(&self, version: Version, file: &TableFile) -> bool {
+        self.stretches_after(version, file).next().is_some()
+    }
+
+    /// Stretches of keys in a file that such tombstones cover and that it has not applied.
+    fn stretches_after<'a>(
+        &'a self,
+        version: Version,
+        file: &'a TableFile,
+    ) -> impl Iterator<Item = Stretch<'a>> {
+        let meta = &file.meta;
+        let bound = gc::bound(self.horizon, self.state.flushed);
+        let tombstones = &self.state.range_tombstones;
+        let covered = tombstones.covered_between(&meta.smallest, &meta.largest, bound);
+        let past = version.max(file.gc_bound).max(meta.min_version);
+        covered.filter(move |stretch| stretch.version > past)
     }
 }
 

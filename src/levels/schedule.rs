@@ -5,13 +5,14 @@
 //! claim or the change. A failed task is tried again after a delay that grows from 100 ms to 10 s;
 //! meanwhile the database stays readable, and writers are held back by the debt that builds up.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::compaction::Inputs;
 use super::file::TableFile;
+use super::gc;
 use super::picker::{self, Claim, Picker, Task};
 use super::rest::Quiet;
 use super::snapshots::Horizon;
@@ -60,8 +61,9 @@ pub(super) struct Schedule {
     pub(super) quiet: Quiet,
     flushing: Failures,
     compacting: Failures,
-    /// Files found damaged: they will not heal.
-    avoid: HashSet<FileId>,
+    /// Files found damaged, each when range tombstones up to that version were applied: they will not heal,
+    /// but others may cover what is damaged.
+    avoid: HashMap<FileId, Version>,
     damage: Option<Arc<str>>,
 }
 
@@ -226,7 +228,8 @@ impl Tree {
         if let Error::Corruption(corruption) = error
             && let Task::Rewrite(inputs) | Task::Compress(inputs, _) | Task::Apply(inputs, _) = task
         {
-            schedule.avoid.extend(damaged(inputs, corruption));
+            let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
+            schedule.avoid.extend(damaged(inputs, corruption).into_iter().map(|id| (id, tried)));
             schedule.damage = Some(error.chain());
             return;
         }

@@ -3,6 +3,7 @@
 mod background;
 mod compression;
 mod crash;
+mod damage;
 mod faults;
 mod manifest;
 mod model;
