@@ -54,7 +54,7 @@ pub(crate) struct Metrics {
     pub(crate) files_removed: Counter,
     /// Entries that flushes and compactions left out.
     pub(crate) entries_dropped: Counter,
-    /// Flushes and compactions that failed; they are tried again.
+    /// Flushes and compactions that failed.
     pub(crate) background_failures: Counter,
     /// Writes that waited for flushes and compactions.
     pub(crate) stalls: Counter,

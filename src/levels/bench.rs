@@ -102,7 +102,7 @@ impl BenchLevels {
             compression: CompressionRule::always(1),
             running: Vec::new(),
             is_quiet: false,
-            avoid: &HashMap::new(),
+            damaged: &HashMap::new(),
         }
         .pick()
     }

@@ -67,6 +67,14 @@ pub(super) struct Claim {
     files: Vec<FileId>,
 }
 
+/// What is known of a file that a task found damaged.
+#[derive(Clone, Debug)]
+pub(super) struct KnownDamage {
+    pub(super) cause: Arc<str>,
+    /// Range tombstones up to this version were applied then.
+    pub(super) tried: Version,
+}
+
 impl Task {
     /// Whether it is begun only when nothing else is to be done; it does not end the quiet.
     pub(super) fn is_for_rest(&self) -> bool {
@@ -137,8 +145,8 @@ pub(super) struct Picker<'a> {
     pub(super) running: Vec<&'a Claim>,
     /// Nothing was flushed or compacted for a while.
     pub(super) is_quiet: bool,
-    /// Files that turned out to be damaged, each when range tombstones up to that version were applied.
-    pub(super) avoid: &'a HashMap<FileId, Version>,
+    /// Files that turned out to be damaged.
+    pub(super) damaged: &'a HashMap<FileId, KnownDamage>,
 }
 
 impl Picker<'_> {
@@ -160,8 +168,8 @@ impl Picker<'_> {
     /// Whether it was found damaged, and is so still: a range tombstone that has come since may have what is
     /// damaged passed over.
     fn is_avoided(&self, file: &TableFile) -> bool {
-        let tried = self.avoid.get(&file.id());
-        tried.is_some_and(|&tried| !self.is_covered_after(tried, file))
+        let damage = self.damaged.get(&file.id());
+        damage.is_some_and(|damage| !self.is_covered_after(damage.tried, file))
     }
 
     /// The inputs, if nothing else is working there.

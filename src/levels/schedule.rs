@@ -13,10 +13,10 @@ use std::time::Duration;
 use super::compaction::Inputs;
 use super::file::TableFile;
 use super::gc;
-use super::picker::{self, Claim, Picker, Task};
+use super::picker::{self, Claim, KnownDamage, Picker, Task};
 use super::rest::Quiet;
 use super::snapshots::Horizon;
-use super::state::{Change, Level};
+use super::state::{Change, Level, LevelState};
 use super::tree::Tree;
 use super::view::{Frozen, View};
 use crate::env::JobClass;
@@ -61,10 +61,16 @@ pub(super) struct Schedule {
     pub(super) quiet: Quiet,
     flushing: Failures,
     compacting: Failures,
-    /// Files found damaged, each when range tombstones up to that version were applied: they will not heal,
-    /// but others may cover what is damaged.
-    avoid: HashMap<FileId, Version>,
-    damage: Option<Arc<str>>,
+    /// Files found damaged: they will not heal.
+    damaged: HashMap<FileId, KnownDamage>,
+}
+
+impl Schedule {
+    /// Damage of a file that is part of the tree.
+    fn damage(&self, state: &LevelState) -> Option<Arc<str>> {
+        let known = |file: &TableFile| Some(Arc::clone(&self.damaged.get(&file.id())?.cause));
+        state.files().find_map(|(_, file)| known(file))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +95,10 @@ impl Tree {
     /// Why background work fails at present, if it does.
     pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
         let schedule = self.schedule.lock();
-        let causes = [&schedule.flushing.cause, &schedule.compacting.cause, &schedule.damage];
-        let cause = causes.into_iter().flatten().next().cloned();
-        cause.or_else(|| self.views.load().levels.values.damage())
+        let cause =
+            schedule.flushing.cause.as_ref().or(schedule.compacting.cause.as_ref()).cloned();
+        let view = self.views.load();
+        cause.or_else(|| schedule.damage(&view.levels)).or_else(|| view.levels.values.damage())
     }
 
     /// Tasks that are queued or run.
@@ -160,7 +167,7 @@ impl Tree {
             compression: self.compression,
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
-            avoid: &schedule.avoid,
+            damaged: &schedule.damaged,
         }
     }
 
@@ -229,8 +236,9 @@ impl Tree {
             && let Task::Rewrite(inputs) | Task::Compress(inputs, _) | Task::Apply(inputs, _) = task
         {
             let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
-            schedule.avoid.extend(damaged(inputs, corruption).into_iter().map(|id| (id, tried)));
-            schedule.damage = Some(error.chain());
+            let known = KnownDamage { cause: error.chain(), tried };
+            let files = damaged(inputs, corruption).into_iter();
+            schedule.damaged.extend(files.map(|id| (id, known.clone())));
             return;
         }
         let delay = schedule.compacting.add(error);
@@ -254,6 +262,9 @@ impl Tree {
     /// What reading, writing and the manifest report; the tree is then as it was.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let done = self.while_paused(|| self.compact_everything());
+        if done.is_ok() {
+            self.schedule.lock().compacting = Failures::default();
+        }
         self.debt_fell();
         self.schedule_compactions();
         done

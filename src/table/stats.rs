@@ -83,9 +83,11 @@ pub struct Stats {
     pub stalls: u64,
     /// How long they were made to wait, all together.
     pub stall_time: Duration,
-    /// Flushes and compactions that failed and are tried again.
+    /// Flushes and compactions that failed. They are tried again, but for compactions that found a file damaged:
+    /// others leave it out.
     pub background_failures: u64,
-    /// Why background work fails at present, if it does.
+    /// Why background work fails at present, if it does: until it was done after all, or the file that it found
+    /// damaged is gone.
     pub background_error: Option<Arc<str>>,
     /// Why the database is read-only, if it is: the log failed.
     pub poisoned: Option<Arc<str>>,

@@ -1,8 +1,10 @@
 //! Damaged files, and what range tombstones do for them.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::*;
+use crate::env::{Fault, Operation};
 use crate::options::ReadMode;
 
 /// A tree that reads what is on the disk, as it is there.
@@ -58,6 +60,7 @@ fn dropping_a_table_removes_its_damaged_file() {
     delete_table(&mut world);
     assert!(!is_there(&world, &path));
     assert_eq!(world.tree.stats().range_tombstones, 0);
+    assert_eq!(world.tree.last_background_error(), None);
     assert!(world.levels().level(Level::ZERO).len() < 4, "rows of the other tables are compacted");
     world.check();
     world.tree.verify().unwrap();
@@ -91,4 +94,21 @@ fn a_range_tombstone_takes_what_is_damaged_out_of_a_file() {
     assert_eq!((failures(&world), world.tree.stats().range_tombstones), (1, 0));
     world.check();
     world.tree.verify().unwrap();
+}
+
+/// R-E22: what is told of is what fails at present.
+#[test]
+fn a_compaction_by_hand_ends_the_failure_of_one_in_the_background() {
+    let mut world = World::new(3);
+    // The first is moved as it is.
+    fill_level_0(&mut world, 4);
+    put_rows(&mut world, "a", 0..20);
+    world.flush();
+    world.env.fail(Fault::new(Operation::Write, ".sst", ErrorKind::StorageFull));
+    world.env.run_all();
+    assert!(world.tree.last_background_error().is_some());
+    world.env.clear_faults();
+    world.tree.compact_all().unwrap();
+    assert_eq!(world.tree.last_background_error(), None);
+    world.check();
 }
