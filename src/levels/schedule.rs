@@ -344,28 +344,35 @@ impl Tree {
             if let Some(tree) = this.upgrade() {
                 // First, so that what becomes ready from here on queues another job.
                 tree.flush_queued.store(false, Ordering::Release);
-                tree.run_flush();
+                // What fails is noted, and tried again.
+                let _ = tree.flush_now();
             }
         });
         self.jobs.spawn_after(JobClass::Flush, delay, job);
     }
 
-    fn run_flush(&self) {
-        if let Err(error) = self.flush_now()
-            && !matches!(error, Error::Closed)
-        {
-            self.metrics.background_failures.add(1);
-            tracing::error!(%error, "a flush failed");
-            let delay = self.schedule.lock().flushing.add(&error);
-            self.schedule_flush(delay);
-        }
+    fn flush_failed(&self, error: &Error) {
+        self.metrics.background_failures.add(1);
+        tracing::error!(%error, "a flush failed");
+        let delay = self.schedule.lock().flushing.add(error);
+        self.schedule_flush(delay);
     }
 
     /// Flushes, on this thread, what is frozen and visible.
     ///
     /// # Errors
-    /// What writing and the manifest report; nothing is lost, and it is tried again.
+    /// What writing and the manifest report; nothing is lost, and it is tried again in the background.
     pub(crate) fn flush_now(&self) -> Result<()> {
+        let done = self.flush_ready();
+        if let Err(error) = &done
+            && !matches!(error, Error::Closed)
+        {
+            self.flush_failed(error);
+        }
+        done
+    }
+
+    fn flush_ready(&self) -> Result<()> {
         loop {
             let flushing = self.flush_lock.lock();
             let batch = ready_to_flush(&self.views.load(), self.visible());

@@ -65,3 +65,20 @@ fn the_room_of_a_failed_flush_comes_back_before_it_is_tried_again() {
     world.tree.flush_now().unwrap();
     world.check();
 }
+
+/// R-E24: nobody has to write for it.
+#[test]
+fn a_flush_by_hand_that_fails_is_tried_again() {
+    let mut world = World::new(22);
+    world.put(key(1), [7; 60]);
+    world.freeze();
+    let fault = Fault::new(Operation::Write, ".sst", ErrorKind::StorageFull);
+    world.env.fail(Fault { times: 1, ..fault });
+    world.tree.flush_now().unwrap_err();
+    assert!(world.tree.last_background_error().is_some());
+    world.env.advance(Duration::from_secs(1));
+    world.env.run_all();
+    let stats = world.tree.stats();
+    assert_eq!((stats.frozen_memtables, stats.last_background_error), (0, None));
+    world.check();
+}
