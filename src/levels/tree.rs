@@ -97,6 +97,8 @@ pub(crate) struct Tree {
     is_stalled: AtomicBool,
     is_new: bool,
     is_damaged: bool,
+    /// The newest manifest that was there, if something was left out.
+    kept_manifest: Option<PathBuf>,
     /// The files are in no order until [`put_in_order`](Tree::put_in_order).
     pub(super) is_unordered: bool,
 }
@@ -116,6 +118,7 @@ impl Tree {
     pub(super) fn new(context: OpenContext<'_>, found: Found) -> Arc<Self> {
         let OpenContext { disk, clock, jobs, dir, options, cache, metrics } = context;
         let manifest = Manifest::new(Arc::clone(&disk), dir.clone(), found.newest_manifest);
+        let kept_manifest = found.is_damaged.then(|| dir.join(found.newest_manifest.file_name()));
         let snapshots = Snapshots::default();
         snapshots.publish(found.levels.flushed);
         Arc::new_cyclic(|this| Self {
@@ -150,6 +153,7 @@ impl Tree {
             is_stalled: AtomicBool::new(false),
             is_new: found.is_new,
             is_damaged: found.is_damaged,
+            kept_manifest,
             is_unordered: found.is_unordered,
         })
     }
@@ -321,10 +325,10 @@ impl Tree {
         }
     }
 
-    /// A manifest that is no longer current, or a file of an edit that failed. What salvage could
-    /// not read is kept.
+    /// A manifest that is no longer current, or a file of an edit that failed. The manifest that salvage
+    /// could not read, or that told of files which it could not, is kept.
     fn leave_behind(&self, path: PathBuf) {
-        if !self.is_damaged {
+        if self.kept_manifest.as_ref() != Some(&path) {
             self.janitor.remove(path);
             return;
         }

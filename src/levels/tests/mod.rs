@@ -8,6 +8,7 @@ mod faults;
 mod manifest;
 mod model;
 mod ranges;
+mod salvage;
 mod threads;
 mod wakers;
 

@@ -1,0 +1,62 @@
+//! What a tree that salvage opened sets aside: what was there, and nothing of its own.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::super::state::Change;
+use super::*;
+use crate::env::{Fault, Operation};
+
+/// A tree whose manifest is damaged, opened by salvage, and the name of that manifest.
+fn salvaged(seed: u64) -> (World, String) {
+    let mut world = World::new(seed);
+    world.put("early", "row");
+    world.flush();
+    world.put("late", "row");
+    world.flush();
+    let manifests = names(&world, |name| name.starts_with("MANIFEST"));
+    world.env.flip(&Path::new(DIR).join(&manifests[0]), 60).unwrap();
+    world.options = world.options.clone().recovery(Recovery::Salvage);
+    world.reopen().unwrap();
+    (world, manifests[0].clone())
+}
+
+fn names(world: &World, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    world.env.list(Path::new(DIR)).into_iter().filter(|name| wanted(name)).collect()
+}
+
+fn damaged(world: &World) -> Vec<String> {
+    names(world, |name| name.ends_with(".damaged"))
+}
+
+/// R-E22: only the manifest that was found is kept, however many follow.
+#[test]
+fn manifests_written_after_salvage_are_removed() {
+    let (world, found) = salvaged(1);
+    for version in 1..8 {
+        let long = RangeTombstone {
+            start: vec![b'x'; 400 << 10].into(),
+            end: (*b"y").into(),
+            version: v(version),
+        };
+        world.tree.install(Change { tombstones_added: vec![long], ..Change::default() }).unwrap();
+        world.env.run_all();
+    }
+    let manifests = names(&world, |name| name.starts_with("MANIFEST"));
+    assert_eq!(damaged(&world), [format!("{found}.damaged")]);
+    assert_eq!(manifests.len(), 2, "{manifests:?}");
+}
+
+/// R-E24: what a failed edit leaves may be all the room that there is.
+#[test]
+fn files_of_edits_that_fail_after_salvage_are_removed() {
+    let (mut world, found) = salvaged(2);
+    world.put("after", "row");
+    world.freeze();
+    let fault = Fault::new(Operation::Sync, "MANIFEST", ErrorKind::StorageFull);
+    world.env.fail(Fault { times: 1, ..fault });
+    world.tree.flush_now().unwrap_err();
+    world.tree.flush_now().unwrap();
+    world.env.run_all();
+    assert_eq!(damaged(&world), [format!("{found}.damaged")]);
+}
