@@ -4,12 +4,13 @@
 mod support;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Error, Options, Precondition, Recovery, Table};
+use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
+use tablestone::{Database, Error, Options, Precondition, ReadMode, Recovery, Table};
 
 use support::model::{dump, value, without_versions};
 use support::sim::{DIR, sim_options};
@@ -398,4 +399,37 @@ fn damage_to_a_sparse_segment_stops_no_compaction() {
     database.compact().unwrap();
     env.run_all();
     assert_eq!((names(&env, ".values").len(), database.stats().background_error), (0, None));
+}
+
+/// R-E22, R-E24: likewise what cannot be read, until the database is opened again.
+#[test]
+fn a_sparse_segment_that_cannot_be_read_stops_no_compaction() {
+    let env = SimEnv::new(9);
+    let database = open(&env);
+    put(&database.create_table("t").wait().unwrap(), 0..16, 1, 3_000);
+    database.flush().unwrap();
+    env.run_all();
+    let segment = names(&env, ".values").remove(0);
+    database.close().unwrap();
+
+    let database = Database::open(DIR, large_options(&env).read_mode(ReadMode::Pread)).unwrap();
+    let table = database.table("t").unwrap();
+    env.fail(Fault::new(Operation::Read, &*segment, ErrorKind::Other));
+    put(&table, 1..16, 2, 300);
+    // One compaction leaves little of the segment in use; the next would move that to a table file.
+    database.compact().and_then(|()| database.compact()).unwrap();
+    assert!(matches!(table.get("p", 0u32.to_be_bytes()), Err(Error::Io(_))));
+    let found = |row: u32| table.get("p", row.to_be_bytes()).unwrap().unwrap().value;
+    (1..16).for_each(|row| assert_eq!(*found(row), *value(2, row as u8, 300)));
+    let error = database.stats().background_error.unwrap();
+    assert!(error.contains(&segment), "{error}");
+    env.clear_faults();
+    assert_eq!(*found(0), *value(1, 0, 3_000));
+    drop(table);
+    database.close().unwrap();
+
+    let database = open(&env);
+    database.compact().unwrap();
+    env.run_all();
+    assert_eq!(names(&env, ".values"), [""; 0]);
 }

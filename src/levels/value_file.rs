@@ -135,14 +135,14 @@ impl ValueFile {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// A value that was to be moved elsewhere is damaged, and stays.
+    /// A value that was to be moved elsewhere is damaged or cannot be read, and stays.
     pub(super) fn set_damage(&self, error: &Error) {
         if self.damage.set(error.chain()).is_ok() {
-            tracing::error!(%error, "values stay where they are, as one is damaged");
+            tracing::error!(%error, "values stay where they are, as one cannot be read");
         }
     }
 
-    /// The first damage that was in the way of moving a value elsewhere.
+    /// What was first in the way of moving a value elsewhere.
     pub(super) fn damage(&self) -> Option<&Arc<str>> {
         self.damage.get()
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::file::TableFile;
 use super::value_file::{ValueFile, missing};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reference::Reference;
 use crate::version::Version;
 use crate::wal::{SealedSegment, SegmentId};
@@ -93,14 +93,13 @@ impl Values {
     }
 
     /// Whether less than half of a segment is of use, so that it is better to have what is left
-    /// elsewhere: then its file goes. One that is known to be damaged stays, so that nobody tries again
-    /// and again.
+    /// elsewhere: then its file goes. One of which that failed stays, so that nobody tries again and again.
     pub(super) fn is_sparse(&self, segment: SegmentId) -> bool {
         let kept = self.0.get(&segment).filter(|kept| kept.file.damage().is_none());
         kept.is_some_and(|kept| kept.live < kept.file.len() / 2)
     }
 
-    /// Damage that keeps a segment from being given up.
+    /// What keeps a segment from being given up.
     pub(super) fn damage(&self) -> Option<Arc<str>> {
         self.files().find_map(|file| file.damage()).cloned()
     }
@@ -126,21 +125,16 @@ impl Values {
     }
 
     /// What is in a sparse segment, read anew as its copy gets a checksum of its own; `None` for what is
-    /// better left where it is. So is what is damaged, and all else in its segment from then on: a compaction
-    /// goes on, and who reads the row is told.
+    /// better left where it is. So is what is damaged or cannot be read, and all else in its segment from then
+    /// on: a compaction goes on, and who reads the row is told.
     pub(super) fn read_sparse(&self, stored: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let reference = decode(stored)?;
         if !self.is_sparse(reference.place.segment) {
             return Ok(None);
         }
         let file = self.file(&reference)?;
-        match file.read_anew(&reference) {
-            Err(error @ Error::Corruption(_)) => {
-                file.set_damage(&error);
-                Ok(None)
-            }
-            read => read.map(Some),
-        }
+        let read = file.read_anew(&reference);
+        Ok(read.inspect_err(|error| file.set_damage(error)).ok())
     }
 
     fn file(&self, reference: &Reference) -> Result<&ValueFile> {
