@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Error, Options, Precondition, ReadMode, Recovery, Table};
+use tablestone::{Database, Entity, Error, Options, Plan, Precondition, ReadMode, Recovery, Table};
 
 use support::model::{dump, value, without_versions};
 use support::sim::{DIR, sim_options};
@@ -432,4 +432,31 @@ fn a_sparse_segment_that_cannot_be_read_stops_no_compaction() {
     database.compact().unwrap();
     env.run_all();
     assert_eq!(names(&env, ".values"), [""; 0]);
+}
+
+/// R-E12, R-E16: a page reads what is in it, and not what else it was asked for.
+#[test]
+fn a_page_of_many_points_reads_no_more_large_values_than_it_takes() {
+    let env = SimEnv::new(10);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap().entities();
+    let text = "a long text ".repeat(250);
+    for row in 0..64 {
+        let entity = Entity::new("p", format!("r{row:02}")).with("text", &*text);
+        table.insert(&entity).wait().unwrap();
+    }
+    database.flush().unwrap();
+    drop(table);
+    database.close().unwrap();
+
+    let database = Database::open(DIR, large_options(&env).read_mode(ReadMode::Pread)).unwrap();
+    let table = database.table("t").unwrap().entities();
+    let rows: Vec<_> = (0..64).map(|row| format!("RowKey eq 'r{row:02}'")).collect();
+    let filter = format!("PartitionKey eq 'p' and ({})", rows.join(" or "));
+    let query = table.query().filter(filter.parse().unwrap()).byte_limit(4 * text.len() + 1_000);
+    assert_eq!(query.explain().plan(), Plan::MultiGet { keys: 64 });
+    let fault = Fault::new(Operation::Read, ".values", ErrorKind::Other);
+    env.fail(Fault { after: 8, ..fault });
+    let page = query.page().unwrap();
+    assert_eq!(page.len(), 4);
 }

@@ -11,7 +11,7 @@ use super::sources::covering;
 use crate::entry::{Cursor, Found, Kind};
 use crate::error::Result;
 use crate::key;
-use crate::levels::{TableFile, Values, View};
+use crate::levels::{TableFile, View};
 use crate::memtable::Memtable;
 use crate::sst::SstCursor;
 use crate::version::Version;
@@ -23,12 +23,29 @@ pub(crate) fn multi_get(
     partition: &[u8],
     row_keys: &[&[u8]],
     at: Version,
-    visit: impl FnMut(usize, Found<'_>),
+    mut visit: impl FnMut(usize, Found<'_>),
+) -> Result<()> {
+    multi_get_raw(view, partition, row_keys, at, |index, found| {
+        if found.kind == Kind::Reference {
+            return resolved(&view.levels.values, found, |found| visit(index, found));
+        }
+        visit(index, found);
+        Ok(())
+    })
+}
+
+/// The same, with references as they are. An error of `visit` ends it.
+pub(super) fn multi_get_raw(
+    view: &View,
+    partition: &[u8],
+    row_keys: &[&[u8]],
+    at: Version,
+    visit: impl FnMut(usize, Found<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut missing = Missing::new(view, partition, row_keys, at, visit);
-    missing.ask_memtable(&view.active);
+    missing.ask_memtable(&view.active)?;
     for frozen in &view.frozen {
-        missing.ask_memtable(&frozen.memtable);
+        missing.ask_memtable(&frozen.memtable)?;
     }
     let mut levels = view.levels.levels();
     for file in levels.next().unwrap_or_default() {
@@ -41,9 +58,8 @@ pub(crate) fn multi_get(
 }
 
 /// The keys that no source asked so far had, ascending.
-struct Missing<'a, V> {
+struct Missing<V> {
     keys: Vec<Key>,
-    values: &'a Values,
     partition_hash: u64,
     at: Version,
     visit: V,
@@ -58,8 +74,8 @@ struct Key {
     cover: Version,
 }
 
-impl<'a, V: FnMut(usize, Found<'_>)> Missing<'a, V> {
-    fn new(view: &'a View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
+impl<V: FnMut(usize, Found<'_>) -> Result<()>> Missing<V> {
+    fn new(view: &View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
         let keys = row_keys.iter().enumerate().map(|(index, row_key)| {
             let mut bytes = Vec::with_capacity(partition.len() + row_key.len() + 4);
             bytes.extend_from_slice(partition);
@@ -70,70 +86,57 @@ impl<'a, V: FnMut(usize, Found<'_>)> Missing<'a, V> {
         if !row_keys.is_sorted() {
             keys.sort_by(|a, b| a.bytes.cmp(&b.bytes));
         }
-        let values = &view.levels.values;
-        Self { keys, values, partition_hash: key::hash(partition), at, visit }
+        Self { keys, partition_hash: key::hash(partition), at, visit }
     }
 
-    fn ask_memtable(&mut self, memtable: &Memtable) {
-        let Self { keys, at, visit, .. } = self;
-        keys.retain(|key| match memtable.get_hashed(&key.bytes, key.hash, *at) {
-            Some(found) => {
-                show_put(key, found, visit);
-                false
-            }
-            None => true,
-        });
+    fn ask_memtable(&mut self, memtable: &Memtable) -> Result<()> {
+        let at = self.at;
+        self.ask(|key, visit| match memtable.get_hashed(&key.bytes, key.hash, at) {
+            Some(found) => show(key, found, visit).map(|()| true),
+            None => Ok(false),
+        })
     }
 
     /// Asks files in key order that do not overlap.
     fn ask_files(&mut self, files: &[Arc<TableFile>]) -> Result<()> {
-        let Self { keys, partition_hash, at, values, visit } = self;
+        let (partition_hash, at) = (self.partition_hash, self.at);
         let mut reading: Option<Reading<'_>> = None;
+        self.ask(|key, visit| {
+            let Some(file) = file_of(files, &key.bytes) else { return Ok(false) };
+            let reading = open(&mut reading, file, partition_hash)?;
+            match reading.find(key, at)? {
+                Some(found) => show(key, found, visit).map(|()| true),
+                None => Ok(false),
+            }
+        })
+    }
+
+    /// Leaves out the keys that `find` finds, up to its first error.
+    fn ask(&mut self, mut find: impl FnMut(&Key, &mut V) -> Result<bool>) -> Result<()> {
+        let Self { keys, visit, .. } = self;
         let mut failed = Ok(());
         keys.retain(|key| {
             if failed.is_err() {
                 return true;
             }
-            let Some(file) = file_of(files, &key.bytes) else { return true };
-            let found = open(&mut reading, file, *partition_hash)
-                .and_then(|reading| reading.find(key, *at))
-                .and_then(|found| found.map(|found| show(key, found, values, visit)).transpose());
-            match found {
-                Ok(found) => found.is_none(),
-                Err(error) => {
-                    failed = Err(error);
-                    true
-                }
-            }
+            let found = find(key, visit);
+            found.map(|found| !found).unwrap_or_else(|error| {
+                failed = Err(error);
+                true
+            })
         });
         failed
     }
 }
 
-/// Shows what a memtable has.
-fn show_put(key: &Key, found: Found<'_>, visit: &mut impl FnMut(usize, Found<'_>)) {
-    let found = shadowed(found, key.cover);
-    if found.kind == Kind::Put {
-        visit(key.index, found);
-    }
-}
-
-/// Shows what a file has.
+/// Shows what a source has, if it is an entity.
 fn show(
     key: &Key,
     found: Found<'_>,
-    values: &Values,
-    visit: &mut impl FnMut(usize, Found<'_>),
+    visit: &mut impl FnMut(usize, Found<'_>) -> Result<()>,
 ) -> Result<()> {
-    match shadowed(found, key.cover) {
-        found if found.kind == Kind::Reference => {
-            resolved(values, found, |found| visit(key.index, found))
-        }
-        found => {
-            show_put(key, found, visit);
-            Ok(())
-        }
-    }
+    let found = shadowed(found, key.cover);
+    if found.kind == Kind::Delete { Ok(()) } else { visit(key.index, found) }
 }
 
 /// A file that is asked for several keys.

@@ -9,12 +9,13 @@ use std::ops::Range;
 
 use super::builder::{Offered, PageBuilder, ScanHooks};
 use super::limits::{ScanLimits, Work};
-use super::multi::multi_get;
+use super::multi::multi_get_raw;
 use super::page::{PageData, StopReason};
 use super::point::get;
 use super::range::{Continuation, Direction, ScanRange, Span};
 use super::scan::{Scan, ScanContext, Walked};
 use super::sources::{Tombstones, sources};
+use crate::entry::Kind;
 use crate::env::Clock;
 use crate::error::Result;
 use crate::key::{self, TableId};
@@ -24,7 +25,7 @@ use crate::version::Version;
 
 /// Points of a partition that are looked up together.
 const POINTS_AT_ONCE: usize = 64;
-/// Bytes of their values that are held; what is beyond is read one by one.
+/// Bytes of their values that are held. What is beyond, or in the log, is read once the page comes to it.
 const HELD_BYTES: usize = 256 << 10;
 
 /// What a page is about.
@@ -230,7 +231,7 @@ enum Held {
     Nothing,
     /// Its version, and where its value is held.
     Value(Version, Range<usize>),
-    /// It was not looked up, or its value is too large to be held.
+    /// It was not looked up, or its value is in the log, or too large to be held.
     Unread,
 }
 
@@ -250,15 +251,19 @@ impl<'a> Points<'a> {
             return Ok(());
         }
         held.resize(row_keys.len(), Held::Nothing);
-        multi_get(self.view, &self.prefix, row_keys, self.at, |index, found| {
-            let Some(place) = held.get_mut(index) else { return };
-            if values.len() + found.value.len() > HELD_BYTES {
-                *place = Held::Unread;
-                return;
-            }
+        multi_get_raw(self.view, &self.prefix, row_keys, self.at, |index, found| {
             let start = values.len();
-            values.extend_from_slice(found.value);
-            *place = Held::Value(found.version, start..values.len());
+            let is_held = found.kind == Kind::Put && start + found.value.len() <= HELD_BYTES;
+            let looked_up = if is_held {
+                values.extend_from_slice(found.value);
+                Held::Value(found.version, start..values.len())
+            } else {
+                Held::Unread
+            };
+            if let Some(place) = held.get_mut(index) {
+                *place = looked_up;
+            }
+            Ok(())
         })
     }
 
