@@ -101,6 +101,7 @@ impl BenchLevels {
             sizing: &self.sizing,
             compression: CompressionRule::always(1),
             running: Vec::new(),
+            awaited: Vec::new(),
             is_quiet: false,
             damaged: &HashMap::new(),
         }

@@ -6,7 +6,7 @@
 //! 2. the level that is most over its target gives files to the next one. From level 0 all files
 //!    go together; from the others, the file that has the least to rewrite below it for what it
 //!    brings, where tombstones count for what they will remove;
-//! 3. with every level within its target: files that hold much that no reader sees any more
+//! 3. with every level within its target, or where none that is not waits for tasks at work: files that hold much that no reader sees any more
 //!    (tombstones, older versions, what range tombstones [cover](super::ranges)), or refer to values in sparse
 //!    segments, are rewritten, so that space comes back without a manual step; those of level 0 once that
 //!    is a good part of what has to be rewritten with them;
@@ -112,6 +112,10 @@ fn claim_file(level: Level, file: &TableFile) -> Claim {
 }
 
 impl Claim {
+    fn touches(&self, level: Level) -> bool {
+        (self.levels.0..=self.levels.1).contains(&level)
+    }
+
     fn conflicts(&self, other: &Self) -> bool {
         self.levels.0 <= other.levels.1
             && other.levels.0 <= self.levels.1
@@ -137,12 +141,15 @@ pub(super) fn debt(state: &LevelState, sizing: &Sizing) -> u64 {
 }
 
 /// Everything the choice depends on.
+#[derive(Clone)]
 pub(super) struct Picker<'a> {
     pub(super) state: &'a LevelState,
     pub(super) horizon: &'a Horizon,
     pub(super) sizing: &'a Sizing,
     pub(super) compression: CompressionRule,
     pub(super) running: Vec<&'a Claim>,
+    /// Levels in which nothing new is to begin.
+    pub(super) awaited: Vec<Level>,
     /// Nothing was flushed or compacted for a while.
     pub(super) is_quiet: bool,
     /// Files that turned out to be damaged.
@@ -151,8 +158,10 @@ pub(super) struct Picker<'a> {
 
 impl Picker<'_> {
     pub(super) fn pick(&self) -> Option<Task> {
-        let due = || self.covered().or_else(|| self.over_target()).or_else(|| self.reclaim());
-        due().or_else(|| self.rest())
+        self.covered().or_else(|| match self.over_target() {
+            Ok(task) => Some(task),
+            Err(awaited) => Self { awaited, ..self.clone() }.reclaim().or_else(|| self.rest()),
+        })
     }
 
     /// Whether a task may read the file.
@@ -176,30 +185,35 @@ impl Picker<'_> {
     fn free(&self, inputs: Inputs) -> Option<Inputs> {
         let claim = claim(&inputs)?;
         let free = inputs.all().all(|file| self.is_free(file))
-            && !self.running.iter().any(|other| other.conflicts(&claim));
+            && !self.running.iter().any(|other| other.conflicts(&claim))
+            && !self.awaited.iter().any(|&level| claim.touches(level));
         free.then_some(inputs)
     }
 
-    fn over_target(&self) -> Option<Task> {
+    /// A task for the level that is most over its target of those that can go on; else the levels that others
+    /// wait to be free, for tasks that are at work.
+    fn over_target(&self) -> Result<Task, Vec<Level>> {
         let mut scores: Vec<(f64, Level)> = Level::all()
             .filter(|&level| level < Level::LAST)
             .map(|level| (self.score(level), level))
             .filter(|(score, _)| *score >= 1.0)
             .collect();
         scores.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut reserved = None;
+        let mut awaited = Vec::new();
         for (_, level) in scores {
-            // What is most urgent waits for a level to be free: nothing new begins there.
-            if reserved == Some(level) {
+            // What is more urgent waits for it to be free: nothing new begins there.
+            if awaited.contains(&level) {
                 continue;
             }
             let task = if level == Level::ZERO { self.drain_level_0() } else { self.drain(level) };
-            if task.is_some() {
-                return task;
+            if let Some(task) = task {
+                return Ok(task);
             }
-            reserved = reserved.or(Some(level.below()));
+            if !self.running.is_empty() {
+                awaited.extend([level, level.below()]);
+            }
         }
-        None
+        Err(awaited)
     }
 
     /// How full a level is, but for what is leaving it already; 1 is its target.

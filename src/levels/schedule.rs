@@ -166,6 +166,7 @@ impl Tree {
             sizing: &self.sizing,
             compression: self.compression,
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
+            awaited: Vec::new(),
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
             damaged: &schedule.damaged,
         }

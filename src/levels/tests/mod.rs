@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod manifest;
 mod model;
+mod picker;
 mod ranges;
 mod salvage;
 mod threads;

@@ -1,0 +1,63 @@
+//! What is picked while tasks run.
+
+use std::collections::HashMap;
+
+use super::super::compression::CompressionRule;
+use super::super::picker::{Picker, Task};
+use super::*;
+use crate::sst::FileId;
+
+fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {
+    rows.for_each(|row| world.put(key(row), [7; 60]));
+}
+
+/// Level 1 has files without anything in vain, and then files with rows twice.
+fn world() -> World {
+    let mut world = World::with(1, Compression::None);
+    world.options = world.options.clone().background_threads(0);
+    world.reopen().unwrap();
+    put_rows(&mut world, 0..300);
+    let snapshot = world.tree.register_snapshot();
+    put_rows(&mut world, 200..300);
+    world.flush();
+    world.tree.compact_all().unwrap();
+    world.tree.release_snapshot(snapshot);
+    world
+}
+
+/// The files that are rewritten next while a task removes the first one of level 1.
+fn picks(world: &World) -> Option<Vec<FileId>> {
+    let levels = world.levels();
+    let first = Arc::clone(&levels.level(Level::ONE)[0]);
+    let running = Task::Drop(vec![(Level::ONE, first)]).claims();
+    let picker = Picker {
+        state: &levels,
+        horizon: &world.tree.snapshots.horizon(),
+        sizing: &world.options.sizing(),
+        compression: CompressionRule::of(&world.options),
+        running: running.iter().collect(),
+        awaited: Vec::new(),
+        is_quiet: false,
+        damaged: &HashMap::new(),
+    };
+    picker.pick().map(|task| match task {
+        Task::Rewrite(inputs) => inputs.ids(),
+        _ => Vec::new(),
+    })
+}
+
+/// R-E20, R-E24: level 0 waits for one file of level 1, and finds no other at work when that one is done.
+#[test]
+fn nothing_is_reclaimed_in_a_level_that_another_waits_for() {
+    let mut world = world();
+    let picked = picks(&world).expect("a file with rows twice");
+    assert!(world.levels().level(Level::ONE)[1..].iter().any(|file| picked == [file.id()]));
+    for _ in 0..4 {
+        world.put(key(0), "first");
+        world.put(key(299), "last");
+        world.flush();
+    }
+    assert_eq!(world.levels().level(Level::ZERO).len(), 4);
+    assert!(world.levels().level(Level::ONE).len() > 2);
+    assert_eq!(picks(&world), None);
+}
