@@ -6,10 +6,10 @@
 //! 2. the level that is most over its target gives files to the next one. From level 0 all files
 //!    go together; from the others, the file that has the least to rewrite below it for what it
 //!    brings, where tombstones count for what they will remove;
-//! 3. with every level within its target, or where none that is not waits for tasks at work: files that hold much that no reader sees any more
-//!    (tombstones, older versions, what range tombstones [cover](super::ranges)), or refer to values in sparse
-//!    segments, are rewritten, so that space comes back without a manual step; those of level 0 once that
-//!    is a good part of what has to be rewritten with them;
+//! 3. with every level within its target, or away from those that wait until what runs has ended: files that
+//!    hold much that no reader sees any more (tombstones, older versions, what range tombstones
+//!    [cover](super::ranges)), or refer to values in sparse segments, are rewritten, so that space comes back
+//!    without a manual step; those of level 0 once that is a good part of what has to be rewritten with them;
 //! 4. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
 //!    [rule](super::compression) it is to be; and once it is quiet, one that holds little in vain that range
 //!    tombstones cover.
