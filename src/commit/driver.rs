@@ -23,7 +23,7 @@ use crate::wal::{self, RecordRef};
 
 /// How often a thread looks whether the log is free, after a microsecond or two if nothing is
 /// synced: with pauses in between, then giving way to who may have the log.
-const LOOKS: u32 = 96;
+const LOOKS: u32 = 80;
 
 /// The log, and what is decided by who has it.
 pub(super) struct Log {

@@ -18,7 +18,7 @@ use crate::sync::{park, spin_loop, yield_now};
 use crate::version::Version;
 
 /// So many looks with nothing but a pause between them; then others get the processor in between.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
+const SPINS: u32 = if cfg!(loom) { 0 } else { 16 };
 
 /// A log that is driven by those who wait for it.
 pub(super) trait Relay {
