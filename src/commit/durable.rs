@@ -16,7 +16,7 @@ use super::pipeline::Pipeline;
 use super::relay::Relay;
 use super::waiters::{Role, WaiterKey, Waiters, Woken};
 use crate::env::JobClass;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::version::Version;
 use crate::wal::Writeback;
@@ -63,8 +63,14 @@ impl Pipeline {
         if self.is_durable(version)? {
             return Ok(());
         }
-        let _turn = self.synced.turn.lock();
-        if self.is_durable(version)? { Ok(()) } else { self.sync_written() }
+        let turn = self.synced.turn.lock();
+        if self.is_durable(version)? {
+            return Ok(());
+        }
+        let (synced, woken) = self.sync_written();
+        drop(turn);
+        drop(woken);
+        synced
     }
 
     /// Like [`wait_durable`](Self::wait_durable), for a task, of what is published.
@@ -112,30 +118,25 @@ impl Pipeline {
             };
             // Who comes from here on has a job of its own.
             this.synced.queued.store(false, Ordering::Release);
-            let _turn = this.synced.turn.lock();
-            if let Err(error) = this.sync_written() {
-                tracing::debug!(cause = %error.chain(), "nothing was synced");
-            }
+            let turn = this.synced.turn.lock();
+            // What fails is told to who waits: the log is poisoned.
+            let (_, woken) = this.sync_written();
+            drop(turn);
+            drop(woken);
         });
         self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, sync);
     }
 
-    /// Syncs what is written, while others write. The caller has the turn.
-    fn sync_written(&self) -> Result<()> {
+    /// Syncs what is written, while others write. The caller has the turn, and wakes without it.
+    fn sync_written(&self) -> (Result<()>, Woken) {
         let mut log = self.log.lock();
         if self.sealed.load(Ordering::Acquire) {
-            return self.check_not_poisoned();
+            return (self.check_not_poisoned(), Woken::default());
         }
         let begun = log.writer.begin_writeback();
         drop(log);
         self.hand_over();
-        match begun {
-            Ok(begun) => self.settle(&begun),
-            Err(error) => {
-                drop(self.poison(&error));
-                Err(error)
-            }
-        }
+        begun.map_or_else(|error| self.failed(error), |begun| self.settle(&begun))
     }
 
     /// Has one job settle the newest, which settles those before: a job for each would only wait for
@@ -159,20 +160,20 @@ impl Pipeline {
         self.settle_queued.store(false, Ordering::Release);
         let newest = self.unsettled.lock().take();
         if let Some(newest) = newest {
-            // Who cares hears of it: the log is poisoned.
-            let _ = self.settle(&newest);
+            drop(self.settle(&newest));
         }
     }
 
-    fn settle(&self, begun: &Writeback) -> Result<()> {
+    fn settle(&self, begun: &Writeback) -> (Result<()>, Woken) {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         match begun.settle() {
-            Ok(()) => drop(self.synced.note(begun.last())),
-            Err(error) => {
-                drop(self.poison(&error));
-                return Err(error);
-            }
+            Ok(()) => (Ok(()), self.synced.note(begun.last())),
+            Err(error) => self.failed(error),
         }
-        Ok(())
+    }
+
+    fn failed(&self, error: Error) -> (Result<()>, Woken) {
+        let woken = self.poison(&error);
+        (Err(error), woken)
     }
 }

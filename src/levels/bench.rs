@@ -1,11 +1,11 @@
 //! The choice of what to compact, and a change of the state, as a benchmark of this package sees
 //! them.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::compression::CompressionRule;
+use super::damage::Damaged;
 use super::file::{Janitor, TableFile};
 use super::picker::{Picker, Task};
 use super::snapshots::Horizon;
@@ -103,7 +103,7 @@ impl BenchLevels {
             running: Vec::new(),
             awaited: Vec::new(),
             is_quiet: false,
-            damaged: &HashMap::new(),
+            damaged: &Damaged::default(),
         }
         .pick()
     }

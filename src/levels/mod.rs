@@ -15,6 +15,7 @@
 pub(crate) mod bench;
 mod compaction;
 mod compression;
+mod damage;
 mod edit;
 mod file;
 #[cfg(any(test, fuzzing))]

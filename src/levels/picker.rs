@@ -18,17 +18,16 @@
 //! Steps 3 and 4 end: what they rewrite in place has nothing left of the kind it was rewritten for, and
 //! what step 3 pushes down gets deeper.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::compaction::Inputs;
 use super::compression::CompressionRule;
+use super::damage::Damaged;
 use super::file::TableFile;
 use super::snapshots::Horizon;
 use super::state::{Level, LevelState, overlapping};
 use crate::options::Sizing;
 use crate::sst::{FileId, FileMeta};
-use crate::version::Version;
 
 /// So many files in level 0 are compacted into level 1: every read looks into each of them.
 pub(super) const LEVEL_0_TRIGGER: usize = 4;
@@ -67,15 +66,17 @@ pub(super) struct Claim {
     files: Vec<FileId>,
 }
 
-/// What is known of a file that a task found damaged.
-#[derive(Clone, Debug)]
-pub(super) struct KnownDamage {
-    pub(super) cause: Arc<str>,
-    /// Range tombstones up to this version were applied then.
-    pub(super) tried: Version,
-}
-
 impl Task {
+    /// What it reads and writes anew, if it does.
+    pub(super) fn read(&self) -> Option<&Inputs> {
+        match self {
+            Self::Rewrite(inputs) | Self::Compress(inputs, _) | Self::Apply(inputs, _) => {
+                Some(inputs)
+            }
+            Self::Move(_) | Self::Add(_) | Self::Drop(_) => None,
+        }
+    }
+
     /// Whether it is begun only when nothing else is to be done; it does not end the quiet.
     pub(super) fn is_for_rest(&self) -> bool {
         matches!(self, Self::Compress(..) | Self::Apply(..))
@@ -153,7 +154,7 @@ pub(super) struct Picker<'a> {
     /// Nothing was flushed or compacted for a while.
     pub(super) is_quiet: bool,
     /// Files that turned out to be damaged.
-    pub(super) damaged: &'a HashMap<FileId, KnownDamage>,
+    pub(super) damaged: &'a Damaged,
 }
 
 impl Picker<'_> {
@@ -177,8 +178,8 @@ impl Picker<'_> {
     /// Whether it was found damaged, and is so still: a range tombstone that has come since may have what is
     /// damaged passed over.
     fn is_avoided(&self, file: &TableFile) -> bool {
-        let damage = self.damaged.get(&file.id());
-        damage.is_some_and(|damage| !self.is_covered_after(damage.tried, file))
+        let tried = self.damaged.tried(file);
+        tried.is_some_and(|tried| !self.is_covered_after(tried, file))
     }
 
     /// The inputs, if nothing else is working there.

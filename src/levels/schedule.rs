@@ -5,22 +5,21 @@
 //! claim or the change. A failed task is tried again after a delay that grows from 100 ms to 10 s;
 //! meanwhile the database stays readable, and writers are held back by the debt that builds up.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::compaction::Inputs;
+use super::damage::Damaged;
 use super::file::TableFile;
 use super::gc;
-use super::picker::{self, Claim, KnownDamage, Picker, Task};
+use super::picker::{self, Claim, Picker, Task};
 use super::rest::Quiet;
 use super::snapshots::Horizon;
-use super::state::{Change, Level, LevelState};
+use super::state::{Change, Level};
 use super::tree::Tree;
 use super::view::{Frozen, View};
 use crate::env::JobClass;
-use crate::error::{Corruption, Error, Result};
+use crate::error::{Error, Result};
 use crate::sst::FileId;
 use crate::version::Version;
 
@@ -61,16 +60,7 @@ pub(super) struct Schedule {
     pub(super) quiet: Quiet,
     flushing: Failures,
     compacting: Failures,
-    /// Files found damaged: they will not heal.
-    damaged: HashMap<FileId, KnownDamage>,
-}
-
-impl Schedule {
-    /// Damage of a file that is part of the tree.
-    fn damage(&self, state: &LevelState) -> Option<Arc<str>> {
-        let known = |file: &TableFile| Some(Arc::clone(&self.damaged.get(&file.id())?.cause));
-        state.files().find_map(|(_, file)| known(file))
-    }
+    damaged: Damaged,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +81,15 @@ impl Drop for Claimed {
     }
 }
 
+/// No compaction begins until this is dropped, also by a panic.
+struct Paused<'a>(&'a Tree);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.schedule.lock().paused -= 1;
+    }
+}
+
 impl Tree {
     /// Why background work fails at present, if it does.
     pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
@@ -98,7 +97,9 @@ impl Tree {
         let cause =
             schedule.flushing.cause.as_ref().or(schedule.compacting.cause.as_ref()).cloned();
         let view = self.views.load();
-        cause.or_else(|| schedule.damage(&view.levels)).or_else(|| view.levels.values.damage())
+        cause
+            .or_else(|| schedule.damaged.cause(&view.levels))
+            .or_else(|| view.levels.values.damage())
     }
 
     /// Tasks that are queued or run.
@@ -233,13 +234,8 @@ impl Tree {
         self.metrics.background_failures.add(1);
         tracing::error!(%error, "a compaction failed");
         let mut schedule = self.schedule.lock();
-        if let Error::Corruption(corruption) = error
-            && let Task::Rewrite(inputs) | Task::Compress(inputs, _) | Task::Apply(inputs, _) = task
-        {
-            let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
-            let known = KnownDamage { cause: error.chain(), tried };
-            let files = damaged(inputs, corruption).into_iter();
-            schedule.damaged.extend(files.map(|id| (id, known.clone())));
+        let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
+        if schedule.damaged.note(task, error, tried) {
             return;
         }
         let delay = schedule.compacting.add(error);
@@ -274,9 +270,8 @@ impl Tree {
     /// Does something while no compaction begins.
     fn while_paused<T>(&self, work: impl FnOnce() -> T) -> T {
         self.schedule.lock().paused += 1;
-        let done = work();
-        self.schedule.lock().paused -= 1;
-        done
+        let _paused = Paused(self);
+        work()
     }
 
     fn compact_everything(&self) -> Result<()> {
@@ -402,14 +397,6 @@ impl Tree {
         let to_come = self.sizing.memtable_bytes.saturating_sub(view.active.room());
         let cache_bytes = self.sizing.cache_bytes(view.memtable_room() + to_come);
         self.cache.adapt(cache_bytes, view.levels.raw_bytes());
-    }
-}
-
-/// The inputs that damage was found in: the file it names, or else any of them.
-fn damaged(inputs: &Inputs, corruption: &Corruption) -> Vec<FileId> {
-    match inputs.all().find(|file| file.path() == corruption.file) {
-        Some(file) => vec![file.id()],
-        None => inputs.ids(),
     }
 }
 

@@ -72,7 +72,8 @@ impl Batch {
 
     /// Stores what `merge` makes of the value that is there, or of `None` if there is no entity
     /// (which [`Precondition::None`] and [`Precondition::Absent`] allow). It runs under the
-    /// partition's latch, so it should be short; a refusal fails the batch. It may read, but a write to this
+    /// partition's latch, for which others wait that write there, and all writers while a table is dropped, so it
+    /// should be short; a refusal fails the batch. It may read, but a write to this
     /// database, which would wait for the latch, is [`Error::InvalidArgument`](crate::Error::InvalidArgument); it
     /// must not wait for a write of another thread either.
     pub fn merge(

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -114,6 +114,28 @@ fn r_e10_a_sync_that_fails_is_told_to_who_waits_for_it() {
         let outcome = if awaited { finish(&env, &mut durable) } else { durable.wait() };
         assert!(matches!(outcome, Err(Error::Poisoned(_))));
         assert!(matches!(t.insert("p", "more", "").wait(), Err(Error::Poisoned(_))));
+    }
+}
+
+/// What wakes a task is the caller's code, which may come back with more to sync.
+#[test]
+fn r_e10_who_is_woken_may_sync() {
+    struct Caller(Database, AtomicBool, mpsc::Sender<()>);
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            // First it is woken as it is published, then as it is durable.
+            if self.1.swap(true, Ordering::Relaxed) {
+                self.0.table("t").unwrap().upsert("p", "more", "").durable().wait().unwrap();
+            }
+            let _ = self.2.send(());
+        }
+    }
+    let db = TestDb::with(options().durability(Durability::Os));
+    let mut durable = db.t().insert("p", "r", "").durable();
+    let (sender, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Caller((*db).clone(), AtomicBool::new(false), sender)));
+    while Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)).is_pending() {
+        receive(&woken, "the task to be woken");
     }
 }
 

@@ -1,8 +1,7 @@
 //! What is picked while tasks run.
 
-use std::collections::HashMap;
-
 use super::super::compression::CompressionRule;
+use super::super::damage::Damaged;
 use super::super::picker::{Picker, Task};
 use super::*;
 use crate::sst::FileId;
@@ -38,7 +37,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
         running: running.iter().collect(),
         awaited: Vec::new(),
         is_quiet: false,
-        damaged: &HashMap::new(),
+        damaged: &Damaged::default(),
     };
     picker.pick().map(|task| match task {
         Task::Rewrite(inputs) => inputs.ids(),
