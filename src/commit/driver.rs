@@ -4,7 +4,7 @@
 //! and publishes the group only once it is written, synced if durability says so, and in the
 //! memtables. Who is the next to have it is the [`Relay`]'s.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -93,20 +93,34 @@ impl Relay for Pipeline {
 impl Pipeline {
     /// Has a background job drive the log, unless such a job is queued already.
     pub(super) fn drive_in_background(&self) {
-        if self.drive_queued.swap(true, Ordering::AcqRel) {
+        let drive = |this: &Self| {
+            let woken = this.drive(&mut this.log.lock());
+            drop(woken);
+            this.hand_over();
+        };
+        self.once_in_background(|this| &this.drive_queued, JobClass::Log, Duration::ZERO, drive);
+    }
+
+    /// Has a background job do something, unless one that has not begun is queued already: then that does
+    /// it for who comes now, too.
+    pub(super) fn once_in_background(
+        &self,
+        is_queued: fn(&Self) -> &AtomicBool,
+        class: JobClass,
+        delay: Duration,
+        work: fn(&Self),
+    ) {
+        if is_queued(self).swap(true, Ordering::AcqRel) {
             return;
         }
         let this = Weak::clone(&self.this);
         let job = Box::new(move || {
-            let Some(this) = this.upgrade() else {
-                return;
-            };
-            this.drive_queued.store(false, Ordering::Release);
-            let woken = this.drive(&mut this.log.lock());
-            drop(woken);
-            this.hand_over();
+            if let Some(this) = this.upgrade() {
+                is_queued(&this).store(false, Ordering::Release);
+                work(&this);
+            }
         });
-        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, job);
+        self.jobs.spawn_after(class, delay, job);
     }
 
     /// Has everything up to `version` published by somebody, if only a background job.
@@ -173,7 +187,9 @@ impl Pipeline {
                 places.push(Placed { version: record.version, memtable, place });
             }
         })?;
-        if log.writer.wants_next_segment() && !self.prepare_queued.swap(true, Ordering::AcqRel) {
+        let is_queued = self.prepare_queued.load(Ordering::Acquire);
+        if !is_queued && log.writer.wants_next_segment() {
+            self.prepare_queued.store(true, Ordering::Release);
             let this = Weak::clone(&self.this);
             let prepare = Box::new(move || Self::prepare_segment(&this));
             self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, prepare);
@@ -226,18 +242,14 @@ impl Pipeline {
         log.writer.sync()
     }
 
-    fn interval_sync(this: &Weak<Self>) {
-        let Some(this) = this.upgrade() else {
-            return;
-        };
-        this.sync_queued.store(false, Ordering::Release);
-        let mut log = this.log.lock();
-        let outcome = if this.has_ended() { Ok(()) } else { this.interval_ended(&mut log) };
+    fn interval_sync(&self) {
+        let mut log = self.log.lock();
+        let outcome = if self.has_ended() { Ok(()) } else { self.interval_ended(&mut log) };
         drop(log);
         if let Err(error) = outcome {
-            drop(this.poison(&error));
+            drop(self.poison(&error));
         }
-        this.hand_over();
+        self.hand_over();
     }
 
     /// Has synced what is in the log, unless a sync is under way: then there is another interval.
@@ -251,11 +263,8 @@ impl Pipeline {
 
     fn sync_after_interval(&self) {
         let Durability::Interval(interval) = self.options.durability else { return };
-        if !self.sync_queued.swap(true, Ordering::AcqRel) {
-            let this = Weak::clone(&self.this);
-            let sync = Box::new(move || Self::interval_sync(&this));
-            self.jobs.spawn_after(JobClass::Log, interval, sync);
-        }
+        let sync = Self::interval_sync;
+        self.once_in_background(|this| &this.sync_queued, JobClass::Log, interval, sync);
     }
 
     /// Who waits is to be woken, to hear of it.

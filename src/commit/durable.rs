@@ -5,8 +5,8 @@
 //! written. Syncs are begun one at a time, each for all that is written by then, and commits go on
 //! meanwhile: so whoever waits for one shares it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::pipeline::Pipeline;
 use super::relay::Relay;
-use super::waiters::{Role, WaiterKey, Waiters, Woken};
+use super::waiters::{WaiterKey, Waiters, Woken};
 use crate::env::JobClass;
 use crate::error::{Error, Result};
 use crate::options::Durability;
@@ -78,23 +78,14 @@ impl Pipeline {
         &self,
         version: Version,
         waiter: &mut Option<WaiterKey>,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
     ) -> Poll<Result<()>> {
-        if let Some(key) = waiter.take() {
-            self.synced.deregister(key);
+        let waiters = &self.synced.waiters;
+        let polled = waiters.poll(version, waiter, context, || self.is_durable(version));
+        if polled.is_pending() {
+            self.sync_in_background();
         }
-        let key = self.synced.waiters.register(version, context.waker().clone(), Role::Task);
-        match self.is_durable(version) {
-            Ok(false) => {
-                *waiter = Some(key);
-                self.sync_in_background();
-                Poll::Pending
-            }
-            durable => {
-                self.synced.deregister(key);
-                Poll::Ready(durable.map(drop))
-            }
-        }
+        polled
     }
 
     /// Of what is published: all of it is once the log was closed, nothing will be once it failed.
@@ -108,23 +99,19 @@ impl Pipeline {
     }
 
     fn sync_in_background(&self) {
-        if self.synced.queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let sync = Box::new(move || {
-            let Some(this) = this.upgrade() else {
-                return;
-            };
-            // Who comes from here on has a job of its own.
-            this.synced.queued.store(false, Ordering::Release);
+        let sync = |this: &Self| {
             let turn = this.synced.turn.lock();
             // What fails is told to who waits: the log is poisoned.
             let (_, woken) = this.sync_written();
             drop(turn);
             drop(woken);
-        });
-        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, sync);
+        };
+        self.once_in_background(
+            |this| &this.synced.queued,
+            JobClass::Segment,
+            Duration::ZERO,
+            sync,
+        );
     }
 
     /// Syncs what is written, while others write. The caller has the turn, and wakes without it.
@@ -143,25 +130,18 @@ impl Pipeline {
     /// the one before, and keep a thread from preparing segments.
     pub(super) fn settle_in_background(&self, begun: Arc<Writeback>) {
         *self.unsettled.lock() = Some(begun);
-        if self.settle_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let settle = Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.settle_newest();
+        let settle = |this: &Self| {
+            let newest = this.unsettled.lock().take();
+            if let Some(newest) = newest {
+                drop(this.settle(&newest));
             }
-        });
-        self.jobs.spawn_after(JobClass::Segment, Duration::ZERO, settle);
-    }
-
-    fn settle_newest(&self) {
-        // What comes from here on has a job of its own.
-        self.settle_queued.store(false, Ordering::Release);
-        let newest = self.unsettled.lock().take();
-        if let Some(newest) = newest {
-            drop(self.settle(&newest));
-        }
+        };
+        self.once_in_background(
+            |this| &this.settle_queued,
+            JobClass::Segment,
+            Duration::ZERO,
+            settle,
+        );
     }
 
     fn settle(&self, begun: &Writeback) -> (Result<()>, Woken) {

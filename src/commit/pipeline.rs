@@ -34,7 +34,7 @@ use super::payload::{self, Prepared, Shared};
 use super::relay::Relay;
 use super::sequence::{Sequencer, Spare};
 use super::values::LargeValues;
-use super::waiters::{Role, WaiterKey, Waiters};
+use super::waiters::{WaiterKey, Waiters};
 use crate::env::{Clock, Jobs};
 use crate::error::{Error, Result};
 use crate::levels::{self, Admission, Flushed, Tree, View};
@@ -291,23 +291,13 @@ impl Pipeline {
         &self,
         version: Version,
         waiter: &mut Option<WaiterKey>,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
     ) -> Poll<Result<()>> {
-        if let Some(key) = waiter.take() {
-            self.waiters.deregister(key);
+        let polled = self.waiters.poll(version, waiter, context, || self.is_settled(version));
+        if polled.is_pending() {
+            self.drive_in_background();
         }
-        let key = self.waiters.register(version, context.waker().clone(), Role::Task);
-        match self.is_settled(version) {
-            Ok(false) => {
-                *waiter = Some(key);
-                self.drive_in_background();
-                Poll::Pending
-            }
-            settled => {
-                self.waiters.deregister(key);
-                Poll::Ready(settled.map(|_| ()))
-            }
-        }
+        polled
     }
 
     /// Puts the tree [in order](Tree::put_in_order), with all that was replayed.

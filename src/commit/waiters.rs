@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
+use crate::error::Result;
 use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, current, thread_local};
 use crate::version::Version;
 use crate::wake::wake_each;
@@ -95,6 +96,31 @@ impl Waiters {
     /// what happened before it, such as the log being released.
     pub(crate) fn is_somebody_looking(&self) -> bool {
         self.looking.fetch_add(0, Ordering::AcqRel) > 0
+    }
+
+    /// Polls for a task, whose place is `waiter`: it is registered before the look, so what makes it ready
+    /// right after wakes it.
+    pub(crate) fn poll(
+        &self,
+        version: Version,
+        waiter: &mut Option<WaiterKey>,
+        context: &Context<'_>,
+        is_ready: impl FnOnce() -> Result<bool>,
+    ) -> Poll<Result<()>> {
+        if let Some(key) = waiter.take() {
+            self.deregister(key);
+        }
+        let key = self.register(version, context.waker().clone(), Role::Task);
+        match is_ready() {
+            Ok(false) => {
+                *waiter = Some(key);
+                Poll::Pending
+            }
+            ready => {
+                self.deregister(key);
+                Poll::Ready(ready.map(drop))
+            }
+        }
     }
 
     /// Says whether the waiter was still there: it was not woken with all up to its version, but
