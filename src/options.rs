@@ -29,9 +29,9 @@ pub enum Durability {
     /// loss takes at most that long a tail of the commits, and what came while it was being synced (in the time
     /// of two syncs, where one takes longer than this); a killed process nothing.
     Interval(Duration),
-    /// Once it is written to the operating system, which syncs when it likes. The log is synced in
-    /// the background after some mebibytes, so that no commit waits for much at once; nothing is
-    /// promised by that.
+    /// Once it is written to the operating system, which syncs when it likes; Linux, by default, what has been
+    /// there for half a minute. A power loss takes a tail of the commits, at most what is not in table files
+    /// yet (half of the memory budget); a killed process nothing.
     Os,
 }
 

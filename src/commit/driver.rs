@@ -15,6 +15,7 @@ use super::sequence::{Spare, Taken};
 use super::waiters::{Waiters, Woken};
 use crate::env::JobClass;
 use crate::error::{Error, Result};
+use crate::levels;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::reference::LogPlace;
@@ -200,6 +201,10 @@ impl Pipeline {
         self.counters.groups.fetch_add(1, Ordering::Relaxed);
         self.counters.largest_group.fetch_max(count, Ordering::Relaxed);
         self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        // Of a flush the large values stay in the segment.
+        if places.last().is_some_and(|placed| levels::is_mostly_large(placed.memtable)) {
+            log.writer.keep_segment();
+        }
         match self.options.durability {
             Durability::Sync => self.sync_group(log, taken.records.len())?,
             Durability::Interval(_) => {

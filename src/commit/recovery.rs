@@ -158,6 +158,7 @@ fn open_locked(
                 (_, ReadMode::Mmap) => wal::Ahead::Room,
                 (_, ReadMode::Pread) => wal::Ahead::Nothing,
             },
+            left_to_system: options.durability == Durability::Os,
         },
         replayed.segments,
     )?;

@@ -24,7 +24,7 @@ impl BenchLog {
     /// # Errors
     /// What the file system refuses.
     pub fn create(dir: &Path) -> Result<Self> {
-        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Room })
+        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Room, left_to_system: true })
     }
 
     /// The same, of which each group is synced.
@@ -32,7 +32,7 @@ impl BenchLog {
     /// # Errors
     /// What the file system refuses.
     pub fn create_synced(dir: &Path) -> Result<Self> {
-        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Zeros })
+        Self::planned(dir, SegmentPlan { bytes: BYTES, ahead: Ahead::Zeros, left_to_system: false })
     }
 
     fn planned(dir: &Path, plan: SegmentPlan) -> Result<Self> {

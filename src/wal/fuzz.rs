@@ -354,7 +354,7 @@ fn check_again(env: &SimEnv, found: &[Record], before: &Replayed) {
 
 fn go_on(env: &SimEnv, replayed: Replayed, (version, payload): &Record) -> Result<()> {
     let (id, last, older) = (replayed.next_segment_id, replayed.last_version, replayed.segments);
-    let plan = SegmentPlan { bytes: 4 << 10, ahead: Ahead::Zeros };
+    let plan = SegmentPlan { bytes: 4 << 10, ahead: Ahead::Zeros, left_to_system: false };
     let mut writer = Writer::create(env.disk(), Path::new(DIR), id, last, plan, older)?;
     let payload_crc = payload_crc(payload);
     writer.append([RecordRef { version: *version, payload, payload_crc }].into_iter())?;

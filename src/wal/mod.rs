@@ -28,6 +28,7 @@ mod salvage;
 mod scan;
 mod segment;
 mod segments;
+mod syncs;
 mod walk;
 mod writeback;
 mod writer;

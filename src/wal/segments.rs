@@ -71,6 +71,9 @@ pub(crate) struct SegmentPlan {
     /// At most this long, but for a single record that is longer.
     pub(crate) bytes: u64,
     pub(crate) ahead: Ahead,
+    /// What nobody asks to sync is left to the operating system, which writes what has been there for long:
+    /// most is flushed and let go of before, and never written to the device.
+    pub(crate) left_to_system: bool,
 }
 
 /// What there is in a segment before its records.
@@ -169,6 +172,12 @@ impl Ended {
     /// Waits until the segment is durable.
     fn settle(&self) -> Result<()> {
         self.sync.as_ref().map_or(Ok(()), |sync| sync.settle())
+    }
+
+    /// Needs no sync any more. No file begins another life while one is under way: one would hear of the
+    /// other's failure.
+    fn give_up(&self) -> Result<()> {
+        self.sync.as_ref().map_or(Ok(()), |sync| sync.give_up())
     }
 }
 
@@ -317,9 +326,8 @@ impl Segments {
         let count = files.sealed.partition_point(|ended| ended.sealed.id < first);
         let obsolete: Vec<_> = files.sealed.drain(..count).collect();
         drop(files);
-        // One that cannot be removed does not keep the others; the next opening lists it again. No
-        // file begins another life while its sync is under way: one would hear of the other's failure.
-        let let_go = |ended: &Ended| ended.settle().and_then(|()| self.let_go(ended.sealed));
+        // One that cannot be removed does not keep the others; the next opening lists it again.
+        let let_go = |ended: &Ended| ended.give_up().and_then(|()| self.let_go(ended.sealed));
         obsolete.iter().map(let_go).fold(Ok(()), Result::and)
     }
 

@@ -55,12 +55,30 @@ impl Writeback {
     /// # Errors
     /// [`Error::Poisoned`] with what the operating system refused, to each who asks.
     pub(crate) fn settle(&self) -> Result<()> {
-        let sync = || {
+        let sync = || self.file.sync().map_err(|e| Error::io("sync", &self.path, e));
+        self.after_those_before(Self::settle, sync)
+    }
+
+    /// Waits for a sync that is under way. Unless one is, this and those before count as settled, and will
+    /// not be synced: nothing needs what is in the segment any more.
+    ///
+    /// # Errors
+    /// As for [`settle`](Self::settle).
+    pub(super) fn give_up(&self) -> Result<()> {
+        self.after_those_before(Self::give_up, || Ok(()))
+    }
+
+    fn after_those_before(
+        &self,
+        settle: fn(&Self) -> Result<()>,
+        sync: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let settled = || {
             let before = self.before.lock().take();
-            before.map_or(Ok(()), |before| before.settle())?;
-            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
+            before.map_or(Ok(()), |before| settle(&before))?;
+            sync()
         };
-        let outcome = self.outcome.get_or_init(|| sync().map_err(|error| error.chain()));
+        let outcome = self.outcome.get_or_init(|| settled().map_err(|error| error.chain()));
         outcome.clone().map_err(Error::Poisoned)
     }
 

@@ -1,13 +1,9 @@
 //! [`Writer`]: appends groups of records to the newest segment and syncs them.
 //!
-//! Invariant: `synced <= end <= prewritten` or nothing is prewritten; every byte of the segment
-//! below `synced` is durable. After a write or sync failed nothing more is written: what the file
-//! then holds only reopening tells.
+//! Invariant: `synced <= end <= prewritten` or nothing is prewritten. After a write or sync failed
+//! nothing more is written: what the file then holds only reopening tells.
 //!
-//! A segment that ends is synced while records go to the next, by whoever settles its [`Writeback`].
-//! Until that is known, records say that nothing is durable, and [`Writer::sync`] waits for it before
-//! it syncs their own segment. So a record that says that anything is durable proves that all
-//! segments before its own are.
+//! A segment that ends is synced while records go to the next; what that comes to is in [`Syncs`].
 //!
 //! Where commits are synced, zeros are written ahead of the end and segments are recycled, because a
 //! sync then commits data only. A background job does it for the next segment as a whole, so commits
@@ -32,16 +28,16 @@
 //! what it brought). What makes the file grow goes through the page cache, so large commits do, for
 //! which nothing is written ahead; their values are read from there.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::group::Group;
 use super::record::{
-    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, NOTHING_DURABLE, Place, TERMINATOR, record_bytes,
+    HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, record_bytes,
 };
 use super::segment::{self, SealedSegment, SegmentId};
 use super::segments::{Ahead, FIRST_ZEROS_BYTES, OpenSegment, SegmentPlan, Segments, write_zeros};
+use super::syncs::Syncs;
 use super::writeback::Writeback;
 use crate::env::{BLOCK_BYTES, Disk};
 use crate::error::{Error, Limit, Result};
@@ -59,14 +55,8 @@ const PREPARED_AFTER_PART: u64 = 8;
 /// Each time that the writer has zeros or room made ahead it is twice as much as before, up to this: an idle
 /// log does not hold much space.
 const MAX_STRIDE_BYTES: usize = 4 << 20;
-/// So many bytes that nobody asked to sync are synced nevertheless, in the background: else all of a
-/// segment is at once when it ends, and who then asks for a sync waits for that.
-const WRITEBACK_BYTES: u64 = 4 << 20;
 /// A segment that is not this part full is not worth another file, which takes a few syncs to make.
 const RELEASED_FROM_PART: u64 = 32;
-/// So many segments may have ended and not be synced yet. With more, the device does not keep up, and
-/// commits wait for it: what a crash may take, and what the next opening writes again, has a limit.
-const MAX_UNSYNCED_SEGMENTS: usize = 3;
 
 /// Where the next segment could not be made, so much, or a segment, is appended before it is tried again:
 /// each try waits for the file system, with the log.
@@ -92,13 +82,7 @@ pub(crate) struct Writer {
     active: OpenSegment,
     /// Where the next record goes.
     end: u64,
-    synced: u64,
-    /// The last that was begun of this segment, unless what came of it is known.
-    writeback: Option<Arc<Writeback>>,
-    /// The syncs of the segments before, oldest first, unless what came of them is known.
-    ended: VecDeque<Arc<Writeback>>,
-    /// A segment ended, and [`due_writeback`](Self::due_writeback) did not say so yet.
-    has_ended_one: bool,
+    syncs: Syncs,
     /// The segment that this writer began with.
     first: SegmentId,
     last: Version,
@@ -137,10 +121,7 @@ impl Writer {
             segments,
             active,
             end: start,
-            synced: start,
-            writeback: None,
-            ended: VecDeque::new(),
-            has_ended_one: false,
+            syncs: Syncs::new(plan.left_to_system, start),
             first: id,
             last,
             stride: FIRST_ZEROS_BYTES,
@@ -200,7 +181,7 @@ impl Writer {
     ) -> Result<()> {
         self.check_usable()?;
         self.check_records(records.clone().map(|(record, _)| record))?;
-        let outcome = self.note_settled().and_then(|()| self.append_checked(records, placed));
+        let outcome = self.syncs.note_settled().and_then(|()| self.append_checked(records, placed));
         self.remember_failure(outcome)
     }
 
@@ -242,17 +223,21 @@ impl Writer {
     }
 
     /// A sync that a background job should [settle](Writeback::settle) now, because a segment ended or
-    /// much is not synced.
+    /// much is not synced, unless that is left to the operating system.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
     pub(crate) fn due_writeback(&mut self) -> Result<Option<Arc<Writeback>>> {
-        let has_ended_one = std::mem::take(&mut self.has_ended_one);
-        if let Some(ended) = self.ended.back().filter(|_| has_ended_one) {
-            return Ok(Some(Arc::clone(ended)));
+        let ended = self.syncs.take_ended();
+        if ended.is_some() || !self.syncs.is_due(self.end) {
+            return Ok(ended);
         }
-        let is_much = self.writeback.is_none() && self.end - self.synced >= WRITEBACK_BYTES;
-        is_much.then(|| self.begin_writeback()).transpose()
+        self.begin_sync().map(Some)
+    }
+
+    /// Says of the segment that it stays when what is in it is flushed, and is to be durable then.
+    pub(crate) fn keep_segment(&mut self) {
+        self.syncs.keep_segment();
     }
 
     /// As [`begin_writeback`](Self::begin_writeback), unless the one before is not settled yet: those that
@@ -262,26 +247,32 @@ impl Writer {
     /// [`Error::Poisoned`].
     pub(crate) fn next_writeback(&mut self) -> Result<Option<Arc<Writeback>>> {
         self.check_usable()?;
-        let noted = self.note_settled();
+        let noted = self.syncs.note_settled();
         self.remember_failure(noted)?;
-        self.writeback.is_none().then(|| self.begin_writeback()).transpose()
+        (!self.syncs.is_under_way()).then(|| self.begin_writeback()).transpose()
     }
 
-    /// Begins a sync of all records appended so far, to be [settled](Writeback::settle) while
-    /// others are appended.
+    /// Begins a sync of all records appended so far that somebody asks for, to be
+    /// [settled](Writeback::settle) while others are appended.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
     pub(crate) fn begin_writeback(&mut self) -> Result<Arc<Writeback>> {
+        self.syncs.asked();
+        self.begin_sync()
+    }
+
+    fn begin_sync(&mut self) -> Result<Arc<Writeback>> {
         self.check_usable()?;
-        let noted = self.note_settled();
+        let noted = self.syncs.note_settled();
         self.remember_failure(noted)?;
         let begun = self.new_writeback();
-        Ok(Arc::clone(self.writeback.insert(begun)))
+        self.syncs.begun(Arc::clone(&begun));
+        Ok(begun)
     }
 
     fn new_writeback(&mut self) -> Arc<Writeback> {
-        let before = self.writeback.take().or_else(|| self.ended.back().cloned());
+        let before = self.syncs.take_newest();
         let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
         Arc::new(Writeback::new(file, path, self.end, self.last, before))
     }
@@ -360,7 +351,7 @@ impl Writer {
                 payload_crc: record.payload_crc,
                 kind: Kind::Batch,
                 version: record.version,
-                durable_end: self.durable_end(),
+                durable_end: self.syncs.durable_end(),
             };
             if record.payload.len() < LARGE_RECORD_BYTES {
                 self.gather(header, record.payload);
@@ -398,11 +389,6 @@ impl Writer {
     /// Whether the segment has no records.
     fn is_empty(&self) -> bool {
         self.end + self.group.len() as u64 == segment::HEADER_BYTES as u64
-    }
-
-    /// What the next record says of what is durable.
-    fn durable_end(&self) -> u64 {
-        if self.ended.is_empty() { self.synced } else { NOTHING_DURABLE }
     }
 
     fn next_place(&self) -> Place {
@@ -506,18 +492,14 @@ impl Writer {
                 return Ok(());
             }
         };
-        while self.ended.len() >= MAX_UNSYNCED_SEGMENTS {
-            self.settle_oldest()?;
-        }
+        self.syncs.bound_ended()?;
         self.seal()?;
         let ended = self.new_writeback();
         self.segments.rotated(self.last, Arc::clone(&ended), next.header.id);
-        self.ended.push_back(ended);
-        self.has_ended_one = true;
         self.active = next;
         self.end = segment::HEADER_BYTES as u64;
         self.group.begin(&self.active.header.encode(), self.end);
-        self.synced = self.end;
+        self.syncs.segment_ended(ended, self.end);
         self.stride = FIRST_ZEROS_BYTES;
         self.large_bytes = 0;
         (self.wanted_again, self.tried_again) = (0, 0);
@@ -526,47 +508,16 @@ impl Writer {
 
     /// Writes the seal behind what was gathered; it says of the records what they say of each other.
     fn seal(&mut self) -> Result<()> {
-        self.gather(Header::seal(self.last, self.durable_end()), &[]);
+        self.gather(Header::seal(self.last, self.syncs.durable_end()), &[]);
         self.write_group()
-    }
-
-    /// Takes note of what came of syncs, where that is known.
-    fn note_settled(&mut self) -> Result<()> {
-        while self.ended.front().is_some_and(|ended| ended.is_settled()) {
-            self.settle_oldest()?;
-        }
-        if self.writeback.as_ref().is_some_and(|begun| begun.is_settled()) {
-            self.settle_writeback()?;
-        }
-        Ok(())
-    }
-
-    /// Settles the sync of the oldest segment that ended.
-    fn settle_oldest(&mut self) -> Result<()> {
-        if let Some(ended) = self.ended.front() {
-            ended.settle()?;
-            self.ended.pop_front();
-        }
-        Ok(())
-    }
-
-    fn settle_writeback(&mut self) -> Result<()> {
-        if let Some(begun) = self.writeback.take() {
-            begun.settle()?;
-            self.synced = self.synced.max(begun.upto());
-        }
-        Ok(())
     }
 
     /// Makes everything durable, in the log's order.
     fn sync_active(&mut self) -> Result<()> {
-        while !self.ended.is_empty() {
-            self.settle_oldest()?;
-        }
-        self.settle_writeback()?;
-        if self.synced < self.end {
+        self.syncs.settle_all()?;
+        if self.syncs.synced() < self.end {
             self.active.file.sync().map_err(|e| Error::io("sync", &self.active.path, e))?;
-            self.synced = self.end;
+            self.syncs.synced_to(self.end);
         }
         Ok(())
     }

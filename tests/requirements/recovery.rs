@@ -436,7 +436,29 @@ fn r_e10_an_interval_sync_bounds_what_a_crash_takes() {
     assert!(db.table("t").unwrap().exists("p", "r").unwrap());
 }
 
-/// What nobody asks to sync is synced all the same, so that a segment's end has little to sync.
+/// Under `Os` the log is the system's to write, whatever comes of it; but what a flush puts in table files is
+/// durable, and so is what somebody asks for.
+#[test]
+fn r_e10_the_log_of_an_unsynced_database_is_left_to_the_system() {
+    let env = SimEnv::new(25);
+    let options = sim_options(&env).durability(Durability::Os).memory_budget(1 << 20);
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for n in 0..200u8 {
+        t.insert("p", [n], vec![n; 10 << 10]).wait().unwrap();
+        env.run_all();
+    }
+    assert_eq!(db.stats().syncs, 0);
+    t.insert("p", "asked", "").durable().wait().unwrap();
+    assert_eq!(db.stats().syncs, 1);
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((t, db));
+    let db = Database::open(DIR, options).unwrap();
+    assert_eq!(all_rows(&db.table("t").unwrap()).len(), 201);
+}
+
+/// Large values stay in the log, so what nobody asks to sync is synced all the same: a flush has little to
+/// wait for.
 #[test]
 fn r_e10_much_that_is_not_synced_is_written_back() {
     let env = SimEnv::new(23);

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub cpu_seconds: f64,
-    /// Bytes that the process caused to be written to the device, or to the page cache on the way.
+    /// Bytes that the process caused to be written to the device, or to the page cache on the way, but for
+    /// what it removed from there first.
     pub written_bytes: u64,
     /// Bytes that it had read from the device.
     #[serde(default)]
@@ -53,7 +54,7 @@ impl Meter {
     pub fn stop(&self) -> Result<Usage> {
         Ok(Usage {
             cpu_seconds: cpu_seconds() - self.cpu_seconds,
-            written_bytes: written_bytes()? - self.written_bytes,
+            written_bytes: written_bytes()?.saturating_sub(self.written_bytes),
             read_bytes: read_bytes()? - self.read_bytes,
             peak_bytes: field("/proc/self/status", "VmHWM:")? * 1024,
         })
@@ -66,7 +67,8 @@ fn cpu_seconds() -> f64 {
 }
 
 fn written_bytes() -> Result<u64> {
-    field("/proc/self/io", "write_bytes:")
+    let cancelled = field("/proc/self/io", "cancelled_write_bytes:")?;
+    Ok(field("/proc/self/io", "write_bytes:")?.saturating_sub(cancelled))
 }
 
 fn read_bytes() -> Result<u64> {

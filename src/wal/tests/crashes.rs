@@ -6,6 +6,7 @@ use super::*;
 /// A log, what was given to it, and how much of that must survive.
 struct Model {
     env: SimEnv,
+    plan: SegmentPlan,
     appended: Vec<Record>,
     synced: usize,
     /// As the manifest would have it: up to here all is in table files.
@@ -27,10 +28,10 @@ enum Step {
 }
 
 impl Model {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, plan: SegmentPlan) -> Self {
         let env = machine(seed);
         let (appended, first) = (Vec::new(), SegmentId::NONE);
-        Self { env, appended, synced: 0, flushed: 0, first, next_version: 1 }
+        Self { env, plan, appended, synced: 0, flushed: 0, first, next_version: 1 }
     }
 
     /// Opens, checks what replay finds, and takes the steps until one fails.
@@ -45,7 +46,7 @@ impl Model {
         assert_eq!(found, self.appended[..found.len()], "a prefix of what was appended");
         self.appended = found;
         self.synced = self.appended.len();
-        let mut writer = go_on(&env, replayed)?;
+        let mut writer = go_on_with(&env, replayed, self.plan)?;
         if self.first == SegmentId::NONE {
             self.first = SegmentId::FIRST;
         }
@@ -150,15 +151,24 @@ fn script() -> Vec<Step> {
 /// Crashes after every operation of a life, and after every few of the recovery that follows.
 #[test]
 fn a_crash_after_any_operation_loses_nothing_synced() {
+    crash_after_any_operation(plan(SEGMENT_BYTES));
+}
+
+#[test]
+fn nor_where_what_nobody_asks_to_sync_is_left_to_the_system() {
+    crash_after_any_operation(left_to_system(SEGMENT_BYTES));
+}
+
+fn crash_after_any_operation(plan: SegmentPlan) {
     let operations = {
-        let mut model = Model::new(0);
+        let mut model = Model::new(0, plan);
         model.check(&script());
         model.env.operations()
     };
     for style in [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn] {
         for cut in 0..=operations {
             for second_cut in [cut % 7, 1_000] {
-                let mut model = Model::new(cut);
+                let mut model = Model::new(cut, plan);
                 model.env.crash_after(cut);
                 model.check(&script());
                 model.env.crash(style);
@@ -190,10 +200,12 @@ proptest! {
     #[test]
     fn random_lives_lose_nothing_synced(
         seed in any::<u64>(),
+        is_left in any::<bool>(),
         lives in prop::collection::vec((steps(), 0..120u64, 0..3usize), 1..5),
     ) {
         let styles = [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn];
-        let mut model = Model::new(seed);
+        let plan = if is_left { left_to_system } else { plan };
+        let mut model = Model::new(seed, plan(SEGMENT_BYTES));
         for (steps, cut, style) in lives {
             model.env.crash_after(cut);
             model.check(&steps);

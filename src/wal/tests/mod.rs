@@ -38,13 +38,20 @@ fn machine(seed: u64) -> SimEnv {
 }
 
 fn create(env: &SimEnv) -> Writer {
-    let (id, last) = (SegmentId::FIRST, Version::ZERO);
-    Writer::create(env.disk(), dir(), id, last, plan(SEGMENT_BYTES), Vec::new()).unwrap()
+    create_with(env, plan(SEGMENT_BYTES))
+}
+
+fn create_with(env: &SimEnv, plan: SegmentPlan) -> Writer {
+    Writer::create(env.disk(), dir(), SegmentId::FIRST, Version::ZERO, plan, Vec::new()).unwrap()
 }
 
 fn go_on(env: &SimEnv, replayed: Replayed) -> Result<Writer> {
+    go_on_with(env, replayed, plan(SEGMENT_BYTES))
+}
+
+fn go_on_with(env: &SimEnv, replayed: Replayed, plan: SegmentPlan) -> Result<Writer> {
     let (id, last) = (replayed.next_segment_id, replayed.last_version);
-    Writer::create(env.disk(), dir(), id, last, plan(SEGMENT_BYTES), replayed.segments)
+    Writer::create(env.disk(), dir(), id, last, plan, replayed.segments)
 }
 
 /// Records with versions from `first` on, and payloads of these lengths.
@@ -172,7 +179,11 @@ fn versions_out_of_order_are_refused_and_change_nothing() {
 }
 
 fn plan(bytes: u64) -> SegmentPlan {
-    SegmentPlan { bytes, ahead: Ahead::Zeros }
+    SegmentPlan { bytes, ahead: Ahead::Zeros, left_to_system: false }
+}
+
+fn left_to_system(bytes: u64) -> SegmentPlan {
+    SegmentPlan { bytes, ahead: Ahead::Room, left_to_system: true }
 }
 
 #[test]

@@ -88,6 +88,50 @@ fn few_segments_are_unsynced_at_once() {
     assert_eq!(versions(&replay_all(&env).0), [1, 2, 3, 4, 5]);
 }
 
+/// Nobody asked to sync it, and no segment stays: the device sees nothing of it, whatever its length.
+#[test]
+fn what_is_left_to_the_system_is_not_synced() {
+    let env = machine(1);
+    let mut writer = create_with(&env, left_to_system(SEGMENT_BYTES));
+    for version in 1..=9 {
+        writer.segments().prepare().unwrap();
+        env.fail(Fault::new(Operation::Sync, ".log", ErrorKind::Other));
+        append_one(&mut writer, version);
+        assert!(writer.due_writeback().unwrap().is_none());
+        env.clear_faults();
+    }
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0.len(), 9);
+}
+
+/// Who asks for a sync is likely to ask again, and then waits for little.
+#[test]
+fn after_a_sync_that_was_asked_for_little_is_left_to_the_system() {
+    let mut writer = create_with(&machine(1), left_to_system(20 << 20));
+    let mut version = 0;
+    let mut written_back = |writer: &mut Writer, mib: u64| {
+        (0..mib)
+            .filter(|_| {
+                version += 1;
+                append(writer, &records(version, &[1 << 20])).unwrap();
+                let begun = writer.due_writeback().unwrap();
+                begun.inspect(|begun| begun.settle().unwrap()).is_some()
+            })
+            .count()
+    };
+    assert_eq!(written_back(&mut writer, 15), 0);
+    writer.begin_writeback().unwrap().settle().unwrap();
+    // To the end of the third segment from this one on: each fourth, and each that ended.
+    assert!((12..=15).contains(&written_back(&mut writer, 45)));
+    assert!(written_back(&mut writer, 15) <= 1);
+    writer.keep_segment();
+    assert!(
+        written_back(&mut writer, 20) >= 2,
+        "large values are to be durable when they are flushed"
+    );
+}
+
 /// R-E08: a segment that was not synced is torn, later ones are not: what is left is a prefix, the
 /// rest is reported, and does not come back.
 #[test]
@@ -212,22 +256,47 @@ fn a_close_proves_the_segment_before_an_empty_one() {
     assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).file, segment(1));
 }
 
-/// A file is neither kept nor used again while its sync is under way.
+/// A file is neither removed nor used again while its sync is under way, and not kept before it is over.
 #[test]
 fn a_segment_is_let_go_once_its_sync_is_over() {
-    let env = machine(1);
-    let mut writer = unsynced(&env, 2);
-    let segments = writer.segments();
-    fail_sync(&env, &segment(1));
     let last = Version::from_ticks(1);
-    let first = segments.first_needed(last);
-    assert_eq!(first.get(), 2);
-    assert!(matches!(segments.remove_before(first), Err(Error::Poisoned(_))));
-    assert!(env.list(dir()).contains(&format!("{}.log", SegmentId::FIRST)));
-    assert!(matches!(append(&mut writer, &records(9, &[1])), Err(Error::Poisoned(_))));
+    for asked in [false, true] {
+        let env = machine(1);
+        let mut writer = unsynced(&env, 2);
+        let segments = writer.segments();
+        fail_sync(&env, &segment(1));
+        if asked {
+            writer.due_writeback().unwrap().unwrap().settle().unwrap_err();
+        }
+        let first = segments.first_needed(last);
+        assert_eq!(first.get(), 2);
+        assert_eq!(segments.remove_before(first).is_err(), asked);
+        assert_eq!(env.list(dir()).contains(&format!("{}.log", SegmentId::FIRST)), asked);
+        // One that was begun is another's to fail.
+        assert_eq!(append(&mut writer, &records(9, &[1])).is_err(), asked);
+    }
 
     let env = machine(1);
     let writer = unsynced(&env, 2);
     fail_sync(&env, &segment(1));
     assert!(matches!(writer.segments().durable_through(last), Err(Error::Poisoned(_))));
+}
+
+/// What is flushed is in table files: who is to sync the log later has nothing to do with it.
+#[test]
+fn a_segment_that_was_let_go_is_not_synced() {
+    let env = machine(1);
+    let mut writer = create_with(&env, left_to_system(SEGMENT_BYTES));
+    append_one(&mut writer, 1);
+    let begun = writer.begin_writeback().unwrap();
+    (2..=4).for_each(|version| append_one(&mut writer, version));
+    let segments = writer.segments();
+    segments.remove_before(segments.first_needed(Version::from_ticks(2))).unwrap();
+    env.fail(Fault::new(Operation::Sync, segment(1).to_str().unwrap(), ErrorKind::Other));
+    env.fail(Fault::new(Operation::Sync, segment(2).to_str().unwrap(), ErrorKind::Other));
+    begun.settle().unwrap();
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    let (found, _) = try_replay(&env, 3, Recovery::Strict).unwrap();
+    assert_eq!(versions(&found), [3, 4]);
 }
