@@ -5,7 +5,7 @@
 //! before. For the same reason what is durable is so in the log's order: a segment is not synced
 //! before its predecessors are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -17,17 +17,23 @@ use crate::version::Version;
 /// A sync of all that the log held when this was begun.
 #[derive(Debug)]
 pub(crate) struct Writeback {
-    file: Arc<dyn DiskFile>,
-    path: PathBuf,
+    /// What is left to do; taken by who settles this, so that no chain of them grows, and nobody who still
+    /// holds this keeps the file.
+    work: Mutex<Option<Work>>,
     /// Every byte of the segment below this is durable once it is settled.
     upto: u64,
     /// The last version whose record is among these.
     last: Version,
-    /// One that was not settled yet when this was begun; taken by who settles this, so that no chain
-    /// of them grows.
-    before: Mutex<Option<Arc<Self>>>,
     /// What came of it, or why it failed.
     outcome: OnceLock<Result<(), Arc<str>>>,
+}
+
+#[derive(Debug)]
+struct Work {
+    /// One that was not settled yet when this was begun.
+    before: Option<Arc<Writeback>>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
 }
 
 impl Writeback {
@@ -38,7 +44,8 @@ impl Writeback {
         last: Version,
         before: Option<Arc<Self>>,
     ) -> Self {
-        Self { file, path, upto, last, before: Mutex::new(before), outcome: OnceLock::new() }
+        let work = Mutex::new(Some(Work { before, file, path }));
+        Self { work, upto, last, outcome: OnceLock::new() }
     }
 
     pub(super) fn upto(&self) -> u64 {
@@ -55,7 +62,8 @@ impl Writeback {
     /// # Errors
     /// [`Error::Poisoned`] with what the operating system refused, to each who asks.
     pub(crate) fn settle(&self) -> Result<()> {
-        let sync = || self.file.sync().map_err(|e| Error::io("sync", &self.path, e));
+        let sync =
+            |file: &dyn DiskFile, path: &Path| file.sync().map_err(|e| Error::io("sync", path, e));
         self.after_those_before(Self::settle, sync)
     }
 
@@ -65,20 +73,21 @@ impl Writeback {
     /// # Errors
     /// As for [`settle`](Self::settle).
     pub(super) fn give_up(&self) -> Result<()> {
-        self.after_those_before(Self::give_up, || Ok(()))
+        self.after_those_before(Self::give_up, |_, _| Ok(()))
     }
 
     fn after_those_before(
         &self,
         settle: fn(&Self) -> Result<()>,
-        sync: impl FnOnce() -> Result<()>,
+        sync: impl FnOnce(&dyn DiskFile, &Path) -> Result<()>,
     ) -> Result<()> {
-        let settled = || {
-            let before = self.before.lock().take();
+        let work = || {
+            let work = self.work.lock().take();
+            let Some(Work { before, file, path }) = work else { return Ok(()) };
             before.map_or(Ok(()), |before| settle(&before))?;
-            sync()
+            sync(&*file, &path)
         };
-        let outcome = self.outcome.get_or_init(|| settled().map_err(|error| error.chain()));
+        let outcome = self.outcome.get_or_init(|| work().map_err(|error| error.chain()));
         outcome.clone().map_err(Error::Poisoned)
     }
 
