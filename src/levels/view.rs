@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::snapshots::Snapshots;
 use super::state::LevelState;
-use crate::memtable::Memtable;
+use crate::memtable::{ChunkPool, Memtable};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
@@ -66,17 +66,21 @@ pub(crate) struct Views {
     swap: Mutex<()>,
     /// What a memtable is made for.
     memtable_bytes: usize,
+    /// What memtables leave to each other.
+    chunks: Arc<ChunkPool>,
 }
 
 impl Views {
     pub(crate) fn new(levels: Arc<LevelState>, memtable_bytes: usize) -> Self {
-        let active = Arc::new(Memtable::with_budget(memtable_bytes));
+        let chunks = Arc::new(ChunkPool::for_memtables(memtable_bytes));
+        let active = Arc::new(Memtable::after_others(memtable_bytes, &chunks));
         let view = View { generation: 0, active, frozen: Vec::new(), levels };
         Self {
             current: ArcSwap::from_pointee(view),
             generation: AtomicU64::new(0),
             swap: Mutex::new(()),
             memtable_bytes,
+            chunks,
         }
     }
 
@@ -102,7 +106,7 @@ impl Views {
     /// Replaces the active memtable and queues the old one for its flush. The caller holds the
     /// lock under which versions are assigned. Says whether there was anything to freeze.
     pub(crate) fn freeze(&self, last: Version, log_start: SegmentId) -> bool {
-        let fresh = Arc::new(Memtable::with_budget(self.memtable_bytes));
+        let fresh = Arc::new(Memtable::after_others(self.memtable_bytes, &self.chunks));
         self.replace(|view| {
             if view.active.is_empty() && !view.active.has_range_tombstones() {
                 return None;

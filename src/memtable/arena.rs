@@ -5,6 +5,8 @@
 //! arena is dropped. Threads are spread over shards, each with a chunk from which blocks are cut
 //! by one `fetch_add`; a lock is taken only to start the next chunk.
 //!
+//! The largest chunks are of a [`ChunkPool`], and go back there.
+//!
 //! ```text
 //! shard ─► current chunk  [ header │ block │ block │ block │ free ... ]
 //!          chunks before it, and blocks too large to share one, each in a chunk of its own
@@ -13,15 +15,18 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as StdAtomicUsize;
 
+use super::pool::{ChunkPool, POOLED_BYTES};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// A memtable of a few entries should be small, and one of many should not call the allocator
 /// often: chunks of a shard double from the first size to the last.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
-const LAST_CHUNK_BYTES: usize = 1 << 20;
+const LAST_CHUNK_BYTES: usize = POOLED_BYTES - MOST_HEADER_BYTES;
+const MOST_HEADER_BYTES: usize = 64;
 /// A block larger than the chunk divided by this has a chunk of its own, so that the rest of a
 /// chunk that is given up for lack of room stays a small part of it.
 const LARGE_PART_OF_CHUNK: usize = 4;
@@ -31,6 +36,7 @@ pub(super) struct Arena<const ALIGN: usize> {
     shards: [Shard<ALIGN>; SHARDS],
     /// Bytes of all chunks.
     room: AtomicUsize,
+    pool: Arc<ChunkPool>,
 }
 
 /// Padded so that threads of different shards do not share a cache line.
@@ -69,8 +75,9 @@ unsafe impl<const ALIGN: usize> Send for Arena<ALIGN> {}
 unsafe impl<const ALIGN: usize> Sync for Arena<ALIGN> {}
 
 impl<const ALIGN: usize> Arena<ALIGN> {
-    pub(super) fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Shard::new()), room: AtomicUsize::new(0) }
+    pub(super) fn new(pool: Arc<ChunkPool>) -> Self {
+        let shards = std::array::from_fn(|_| Shard::new());
+        Self { shards, room: AtomicUsize::new(0), pool }
     }
 
     /// A block of `bytes` bytes, aligned to `ALIGN`, uninitialised, valid as long as the arena.
@@ -81,7 +88,7 @@ impl<const ALIGN: usize> Arena<ALIGN> {
         // SAFETY: chunks live as long as the arena.
         match unsafe { current.as_ref() }.and_then(|_| cut::<ALIGN>(current, bytes)) {
             Some(block) => block,
-            None => shard.alloc_slowly(bytes, &self.room),
+            None => shard.alloc_slowly(bytes, &self.room, &self.pool),
         }
     }
 
@@ -139,7 +146,7 @@ impl<const ALIGN: usize> Shard<ALIGN> {
     }
 
     #[cold]
-    fn alloc_slowly(&self, bytes: usize, room: &AtomicUsize) -> NonNull<u8> {
+    fn alloc_slowly(&self, bytes: usize, room: &AtomicUsize, pool: &ChunkPool) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
         if bytes > chunks.next_bytes / LARGE_PART_OF_CHUNK {
             // The next of its size share a chunk, if any chunk has room for them.
@@ -147,7 +154,7 @@ impl<const ALIGN: usize> Shard<ALIGN> {
                 chunks.next_bytes = (chunks.next_bytes * 2).min(LAST_CHUNK_BYTES);
             }
             room.fetch_add(bytes, Ordering::Relaxed);
-            let own = new_chunk::<ALIGN>(bytes, bytes);
+            let own = new_chunk::<ALIGN>(bytes, bytes, pool);
             chunks.all.push(own);
             self.retired_bytes.fetch_add(bytes, Ordering::Relaxed);
             return first_block::<ALIGN>(own);
@@ -164,7 +171,7 @@ impl<const ALIGN: usize> Shard<ALIGN> {
         let capacity = chunks.next_bytes;
         chunks.next_bytes = (capacity * 2).min(LAST_CHUNK_BYTES);
         room.fetch_add(capacity, Ordering::Relaxed);
-        let next = new_chunk::<ALIGN>(capacity, bytes);
+        let next = new_chunk::<ALIGN>(capacity, bytes, pool);
         chunks.all.push(next);
         self.current.store(next.as_ptr(), Ordering::Release);
         first_block::<ALIGN>(next)
@@ -199,7 +206,14 @@ fn first_block<const ALIGN: usize>(chunk: NonNull<Chunk>) -> NonNull<u8> {
 
 const fn header_bytes<const ALIGN: usize>() -> usize {
     const { assert!(align_of::<Chunk>() <= ALIGN && ALIGN.is_power_of_two()) };
-    size_of::<Chunk>().next_multiple_of(ALIGN)
+    let bytes = size_of::<Chunk>().next_multiple_of(ALIGN);
+    assert!(bytes <= MOST_HEADER_BYTES);
+    bytes
+}
+
+/// Whether a chunk is one of the pool's.
+const fn is_pooled(capacity: usize) -> bool {
+    capacity == LAST_CHUNK_BYTES
 }
 
 fn chunk_layout<const ALIGN: usize>(capacity: usize) -> Layout {
@@ -209,13 +223,21 @@ fn chunk_layout<const ALIGN: usize>(capacity: usize) -> Layout {
 }
 
 /// A new chunk whose first `first` bytes are given out, as one block.
-fn new_chunk<const ALIGN: usize>(capacity: usize, first: usize) -> NonNull<Chunk> {
-    let layout = chunk_layout::<ALIGN>(capacity);
-    // SAFETY: the layout's size is not zero.
-    let memory = unsafe { alloc(layout) };
-    let Some(chunk) = NonNull::new(memory.cast::<Chunk>()) else { handle_alloc_error(layout) };
+fn new_chunk<const ALIGN: usize>(
+    capacity: usize,
+    first: usize,
+    pool: &ChunkPool,
+) -> NonNull<Chunk> {
+    let chunk = if is_pooled(capacity) {
+        pool.take().cast::<Chunk>()
+    } else {
+        let layout = chunk_layout::<ALIGN>(capacity);
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc(layout) };
+        NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
+    };
     let used = AtomicU64::new(ONE_BLOCK + first as u64);
-    // SAFETY: the memory is new, aligned, and large enough for a header.
+    // SAFETY: the memory is nobody else's, aligned, and large enough for a header.
     unsafe { chunk.write(Chunk { used, capacity }) };
     chunk
 }
@@ -224,12 +246,16 @@ impl<const ALIGN: usize> Drop for Arena<ALIGN> {
     fn drop(&mut self) {
         for shard in &self.shards {
             for chunk in shard.chunks.lock().all.drain(..) {
-                // SAFETY: the chunk came from `new_chunk` with this layout; `&mut self` says that
-                // no block of it is borrowed any more.
+                // SAFETY: the chunk came from `new_chunk`, from the pool or with this layout; `&mut self`
+                // says that no block of it is borrowed any more.
                 unsafe {
-                    let layout = chunk_layout::<ALIGN>(chunk.as_ref().capacity);
+                    let capacity = chunk.as_ref().capacity;
                     chunk.drop_in_place();
-                    dealloc(chunk.as_ptr().cast(), layout);
+                    if is_pooled(capacity) {
+                        self.pool.give_back(chunk.cast());
+                    } else {
+                        dealloc(chunk.as_ptr().cast(), chunk_layout::<ALIGN>(capacity));
+                    }
                 }
             }
         }
@@ -241,9 +267,13 @@ impl<const ALIGN: usize> Drop for Arena<ALIGN> {
 mod tests {
     use super::*;
 
+    fn arena() -> Arena<8> {
+        Arena::new(Arc::default())
+    }
+
     #[test]
     fn blocks_are_aligned_and_do_not_overlap() {
-        let arena = Arena::<8>::new();
+        let arena = arena();
         let mut blocks = Vec::new();
         for i in 0..5_000usize {
             let len = [1, 8, 33, 200, 3_000, 70_000][i % if i % 100 == 0 { 6 } else { 4 }];
@@ -262,7 +292,7 @@ mod tests {
 
     #[test]
     fn bytes_counts_large_blocks_exactly_and_small_ones_closely() {
-        let arena = Arena::<8>::new();
+        let arena = arena();
         assert_eq!(arena.bytes(), 0);
         arena.alloc(1 << 20);
         assert_eq!((arena.bytes(), arena.blocks()), (1 << 20, 1));
@@ -278,7 +308,7 @@ mod tests {
     #[test]
     fn large_blocks_soon_share_chunks() {
         for len in [1_504, 40_000, LAST_CHUNK_BYTES / LARGE_PART_OF_CHUNK] {
-            let arena = Arena::<8>::new();
+            let arena = arena();
             let mut chunk_bytes = 0;
             for count in 1..=1_000usize {
                 arena.alloc(len);
@@ -294,7 +324,7 @@ mod tests {
 
     #[test]
     fn threads_get_blocks_of_their_own() {
-        let arena = Arena::<8>::new();
+        let arena = arena();
         std::thread::scope(|scope| {
             for thread in 0..2 * SHARDS as u8 {
                 let arena = &arena;
@@ -313,5 +343,29 @@ mod tests {
             }
         });
         assert_eq!(arena.blocks(), 2 * SHARDS as u64 * 2_000);
+    }
+
+    /// What one arena leaves the next one has, whatever the alignment of its blocks.
+    #[test]
+    fn the_largest_chunks_are_used_again() {
+        fn fill<const ALIGN: usize>(pool: &Arc<ChunkPool>) -> Vec<NonNull<Chunk>> {
+            let arena = Arena::<ALIGN>::new(Arc::clone(pool));
+            for n in 0..200_000usize {
+                let block = arena.alloc(64);
+                // SAFETY: the block has that many bytes.
+                unsafe { block.write_bytes(n as u8, 64) };
+            }
+            // One whose block is all of it is the pool's as well.
+            let block = arena.alloc(LAST_CHUNK_BYTES);
+            // SAFETY: as above.
+            unsafe { block.write_bytes(1, LAST_CHUNK_BYTES) };
+            let all = arena.shards.iter().flat_map(|shard| shard.chunks.lock().all.clone());
+            // SAFETY: the arena lives.
+            all.filter(|chunk| is_pooled(unsafe { chunk.as_ref() }.capacity)).collect()
+        }
+        let pool = Arc::new(ChunkPool::for_memtables(64 << 20));
+        let (first, second) = (fill::<8>(&pool), fill::<64>(&pool));
+        assert!(first.len() >= 6);
+        assert!(second.iter().filter(|chunk| first.contains(chunk)).count() >= first.len() - 1);
     }
 }

@@ -217,6 +217,8 @@ impl<'a> Inner<'a> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -254,7 +256,7 @@ mod tests {
             let depth = depth.min(below.len() - 1);
             let common = naive_common_len(&below, &key);
             let from = from.min(common).min(depth);
-            let (leaves, inners) = (LeafArena::new(), InnerArena::new());
+            let (leaves, inners) = (LeafArena::new(Arc::default()), InnerArena::new(Arc::default()));
             let new = NewRecord::new(Version::ZERO, Kind::Put, b"");
             let leaf = LeafRef::new(&leaves, &below, new);
             let node = Link::to_node4(&inners, Node4::new(Header::new(&below, depth)));

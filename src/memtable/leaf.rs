@@ -260,6 +260,8 @@ impl NewRecord<'_> {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn put(version: u64, value: &[u8]) -> NewRecord<'_> {
@@ -269,7 +271,7 @@ mod tests {
     #[test]
     fn a_kept_value_is_read_where_it_is() {
         let value = vec![5; 1000];
-        let arena = LeafArena::new();
+        let arena = LeafArena::new(Arc::default());
         let kept = |version, value| {
             // SAFETY: `value` is dropped after the arena.
             unsafe { NewRecord::kept(Version::from_ticks(version), value) }
@@ -287,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_leaf_holds_its_key_and_its_versions_newest_first() {
-        let arena = LeafArena::new();
+        let arena = LeafArena::new(Arc::default());
         let leaf = LeafRef::new(&arena, b"key", put(4, b"first"));
         leaf.push(&arena, NewRecord::new(Version::from_ticks(7), Kind::Delete, b""));
         leaf.push(&arena, put(9, b"third"));

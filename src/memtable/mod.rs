@@ -28,8 +28,7 @@
 //! In brackets: crossbeam. From one thread to eight, an insert's time grows by an eighth.
 //!
 //! The filter costs a present key 15 ns, an insert 15 ns if the key was looked for before it and
-//! 40 ns if not; without it, an absent key costs 25 to 90 ns in each memtable that is asked. Huge
-//! pages, and chunks kept from one memtable for the next, gave less than a tenth.
+//! 40 ns if not; without it, an absent key costs 25 to 90 ns in each memtable that is asked.
 
 mod arena;
 pub(crate) mod bench;
@@ -43,6 +42,7 @@ mod leaf;
 mod link;
 #[cfg(all(test, loom))]
 mod model;
+mod pool;
 mod sparse;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -61,6 +61,7 @@ pub(crate) use self::group::{Inserts, NewRow};
 pub(crate) use self::large::LargeRow;
 use self::large::LargeRows;
 use self::leaf::NewRecord;
+pub(crate) use self::pool::ChunkPool;
 use self::tree::Tree;
 use crate::entry::{Found, Kind};
 use crate::key;
@@ -122,8 +123,13 @@ impl Memtable {
 
     /// A memtable that is meant to be frozen when it has about `bytes` bytes.
     pub(crate) fn with_budget(bytes: usize) -> Self {
+        Self::after_others(bytes, &Arc::default())
+    }
+
+    /// As [`with_budget`](Self::with_budget), of memory that others left, and that is left to others.
+    pub(crate) fn after_others(bytes: usize, pool: &Arc<ChunkPool>) -> Self {
         Self {
-            tree: Tree::new(),
+            tree: Tree::new(pool),
             filter: Filter::new(bytes / BYTES_PER_FILTER_BYTE),
             large: LargeRows::default(),
             any_range_tombstone: AtomicBool::new(false),

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use super::inner::{Header, Inner, Life, common_len};
 use super::leaf::{LeafArena, LeafRef, NewRecord};
 use super::link::{Child, InnerArena, Link, Slot};
+use super::pool::ChunkPool;
 use super::sparse::Node4;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::version::Version;
@@ -81,12 +82,12 @@ impl<'a> Edge<'a> {
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(pool: &Arc<ChunkPool>) -> Self {
         Self {
             root: Slot::new(None),
             root_latch: Mutex::new(Life::Current),
-            leaves: LeafArena::new(),
-            inners: InnerArena::new(),
+            leaves: LeafArena::new(Arc::clone(pool)),
+            inners: InnerArena::new(Arc::clone(pool)),
             kept: Kept::default(),
         }
     }
