@@ -271,7 +271,7 @@ pub(crate) const MOST_KEY_BYTES: usize = 16 << 10;
 /// Sizes derived from the memory budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizing {
-    /// A memtable is frozen when it reaches this.
+    /// A memtable is frozen when it reaches this, of little data sooner.
     pub(crate) memtable_bytes: usize,
     /// Writers wait when all memtables together reach this.
     pub(crate) memtables_bytes: usize,

@@ -251,7 +251,7 @@ impl Pipeline {
     /// not the memtable itself, whose count of references would be every writer's.
     fn view_after(&self, last: Version) -> Guard<Arc<View>> {
         let view = self.tree.view();
-        if !view.active.has_reached(self.memtable_bytes) {
+        if !view.is_full() {
             return view;
         }
         self.freeze_at(last, &view.active);
@@ -270,7 +270,7 @@ impl Pipeline {
     /// Freezes a full memtable. The next commit would do so as well, but there may be none: the
     /// full memtable may be what all writes wait for.
     pub(super) fn freeze_if_full(&self) {
-        if self.tree.view().active.has_reached(self.memtable_bytes) {
+        if self.tree.view().is_full() {
             self.sequencer.paused(|last| drop(self.view_after(last)));
         }
     }

@@ -16,11 +16,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
+use super::separate::is_mostly_large;
 use super::snapshots::Snapshots;
 use super::state::LevelState;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::version::Version;
 use crate::wal::SegmentId;
+
+/// A memtable is full when it has this many times as much as is stored already,
+const FULL_AT_TIMES_STORED: usize = 2;
+/// but not before it has this part of the most that one may have: of little data one is flushed while the next
+/// fills, and a flush that is at most so much smaller is not much for compaction to do again.
+const FULL_FROM_PART: usize = 4;
 
 /// A memtable that takes no more commits and waits for its flush.
 #[derive(Clone)]
@@ -41,9 +48,34 @@ pub(crate) struct View {
     /// Newest first.
     pub(crate) frozen: Vec<Frozen>,
     pub(crate) levels: Arc<LevelState>,
+    /// The active memtable is to be frozen when it has so many bytes,
+    full_at: usize,
+    /// or so many, if they are mostly large values, which a flush leaves in the log.
+    most: usize,
 }
 
 impl View {
+    /// A view whose active memtable may have `most` bytes.
+    pub(crate) fn new(
+        generation: u64,
+        active: Arc<Memtable>,
+        frozen: Vec<Frozen>,
+        levels: Arc<LevelState>,
+        most: usize,
+    ) -> Self {
+        let frozen_bytes: usize = frozen.iter().map(|f| f.memtable.room()).sum();
+        let stored = levels.raw_bytes() as usize + frozen_bytes;
+        let full_at = (FULL_AT_TIMES_STORED * stored).clamp(most / FULL_FROM_PART, most);
+        Self { generation, active, frozen, levels, full_at, most }
+    }
+
+    /// Whether the active memtable is to be frozen.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        let is_mostly_large = is_mostly_large(&self.active);
+        self.active.has_reached(if is_mostly_large { self.most } else { self.full_at })
+    }
+
     /// Bytes of all memtables.
     pub(crate) fn memtable_bytes(&self) -> usize {
         let frozen: usize = self.frozen.iter().map(|f| f.memtable.bytes()).sum();
@@ -64,7 +96,7 @@ pub(crate) struct Views {
     /// That of a view put in place, or one less while it is being put there.
     generation: AtomicU64,
     swap: Mutex<()>,
-    /// What a memtable is made for.
+    /// The most that a memtable may have.
     memtable_bytes: usize,
     /// What memtables leave to each other.
     chunks: Arc<ChunkPool>,
@@ -74,7 +106,7 @@ impl Views {
     pub(crate) fn new(levels: Arc<LevelState>, memtable_bytes: usize) -> Self {
         let chunks = Arc::new(ChunkPool::for_memtables(memtable_bytes));
         let active = Arc::new(Memtable::after_others(memtable_bytes, &chunks));
-        let view = View { generation: 0, active, frozen: Vec::new(), levels };
+        let view = View::new(0, active, Vec::new(), levels, memtable_bytes);
         Self {
             current: ArcSwap::from_pointee(view),
             generation: AtomicU64::new(0),
@@ -135,7 +167,8 @@ impl Views {
         let old = self.current.load_full();
         let Some((active, frozen, levels)) = next(&old) else { return false };
         let generation = old.generation + 1;
-        self.current.store(Arc::new(View { generation, active, frozen, levels }));
+        let view = View::new(generation, active, frozen, levels, self.memtable_bytes);
+        self.current.store(Arc::new(view));
         self.generation.store(generation, Ordering::Release);
         drop(guard);
         // The old view goes after the lock: freeing a memtable takes its time.

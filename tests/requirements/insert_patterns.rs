@@ -1,6 +1,10 @@
 //! R-E18: inserts at the front, at the end and at random of a partition are cheap, and reading the
-//! first rows right after does not pay for the rest.
+//! first rows right after does not pay for the rest. Memtables grow with what is stored.
 
+use tablestone::Database;
+use tablestone::env::SimEnv;
+
+use crate::support::sim::{DIR, sim_options};
 use crate::support::{Depth, TestDb, keys, options};
 
 fn row_keys(pattern: &str, n: u32) -> String {
@@ -53,5 +57,29 @@ fn r_e18_what_is_inserted_is_rewritten_little() {
         let stored = 10_000 * 110;
         let written = stats.flush_bytes + stats.compaction_written_bytes;
         assert!(written < times * stored, "{pattern}: {written} bytes written for {stored}");
+    }
+}
+
+/// Of little data a memtable is flushed while the next one fills; it is larger the more there is, as compaction
+/// has more to do again for each.
+#[test]
+fn r_e18_memtables_grow_with_what_is_stored() {
+    let env = SimEnv::new(18);
+    let db = Database::open(DIR, sim_options(&env).memory_budget(8 << 20)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut frozen_at = Vec::new();
+    let mut rows = 0u32;
+    while frozen_at.len() < 4 {
+        let before = db.stats().memtable_bytes;
+        t.insert("p", rows.to_be_bytes(), [7; 1_000]).wait().unwrap();
+        rows += 1;
+        if db.stats().frozen_memtables > 0 {
+            frozen_at.push(before >> 10);
+            env.run_all();
+        }
+    }
+    let expected = [256, 512, 1_024, 1_024];
+    for (found, expected) in frozen_at.iter().zip(expected) {
+        assert!((expected - expected / 8..=expected).contains(found), "{frozen_at:?} KiB");
     }
 }

@@ -497,7 +497,8 @@ fn r_e17_power_loss_while_loading_leaves_the_whole_table_or_nothing() {
                     let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
                     assert!(entries < 40, "{context}: {entries} entries are left");
                     assert_eq!(stats.range_tombstones, 0, "{context}");
-                    assert!(table_files(&env) <= 2, "{context}: {} files", table_files(&env));
+                    assert!(stats.file_bytes() < 2_000, "{context}: {} bytes", stats.file_bytes());
+                    assert!(table_files(&env) <= 3, "{context}: {} files", table_files(&env));
                 }
                 // The ids that were given out are not given out again.
                 let again = db.create_table(&format!("new {again}")).wait().unwrap();

@@ -101,12 +101,8 @@ fn value(version: u64, len: usize) -> Vec<u8> {
 
 impl World {
     pub(super) fn new(steps: &[Step]) -> Self {
-        let view = View {
-            generation: 0,
-            active: Arc::new(Memtable::new()),
-            frozen: Vec::new(),
-            levels: Arc::new(LevelState::empty(SegmentId::new(1))),
-        };
+        let levels = Arc::new(LevelState::empty(SegmentId::new(1)));
+        let view = View::new(0, Arc::new(Memtable::new()), Vec::new(), levels, 1 << 20);
         let mut world = Self { steps: Vec::new(), view, shelf: Shelf::new() };
         // Neighbours on both sides that no read of the table may show.
         for table in [TableId::new(6), TableId::new(8)] {
