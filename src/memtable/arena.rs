@@ -26,6 +26,7 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// often: chunks of a shard double from the first size to the last.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 const LAST_CHUNK_BYTES: usize = POOLED_BYTES - MOST_HEADER_BYTES;
+/// Room for the header of a chunk of the pool, whatever the alignment of blocks.
 const MOST_HEADER_BYTES: usize = 64;
 /// A block larger than the chunk divided by this has a chunk of its own, so that the rest of a
 /// chunk that is given up for lack of room stays a small part of it.
