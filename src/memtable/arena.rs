@@ -206,10 +206,12 @@ fn first_block<const ALIGN: usize>(chunk: NonNull<Chunk>) -> NonNull<u8> {
 }
 
 const fn header_bytes<const ALIGN: usize>() -> usize {
-    const { assert!(align_of::<Chunk>() <= ALIGN && ALIGN.is_power_of_two()) };
-    let bytes = size_of::<Chunk>().next_multiple_of(ALIGN);
-    assert!(bytes <= MOST_HEADER_BYTES);
-    bytes
+    const {
+        assert!(align_of::<Chunk>() <= ALIGN && ALIGN.is_power_of_two());
+        let bytes = size_of::<Chunk>().next_multiple_of(ALIGN);
+        assert!(bytes <= MOST_HEADER_BYTES);
+        bytes
+    }
 }
 
 /// Whether a chunk is one of the pool's.

@@ -2,7 +2,8 @@
 //!
 //! A segment that ends is synced while records go to the next, by whoever settles its [`Writeback`].
 //! Until that is known, records say that nothing is durable, and who syncs their own segment waits for it
-//! first. So a record that says that anything is durable proves that all segments before its own are.
+//! first. So a record that says that anything is durable proves that all segments before its own are that the
+//! log still begins with.
 //!
 //! Invariant: every byte below `synced` of the segment that is written is durable.
 

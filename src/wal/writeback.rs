@@ -2,8 +2,8 @@
 //!
 //! Invariants: no two syncs of a segment overlap. What the device refuses is told to one of them only,
 //! and the other would take for durable what is not; so everybody who syncs settles what was begun
-//! before. For the same reason what is durable is so in the log's order: a segment is not synced
-//! before its predecessors are.
+//! before. What is durable is so in the log's order: a segment is not synced before its predecessors
+//! are, or are given up, as all in them is in table files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
