@@ -290,10 +290,10 @@ fn a_segment_that_was_let_go_is_not_synced() {
     append_one(&mut writer, 1);
     let begun = writer.begin_writeback().unwrap();
     (2..=4).for_each(|version| append_one(&mut writer, version));
-    let segments = writer.segments();
-    segments.remove_before(segments.first_needed(Version::from_ticks(2))).unwrap();
     env.fail(Fault::new(Operation::Sync, segment(1).to_str().unwrap(), ErrorKind::Other));
     env.fail(Fault::new(Operation::Sync, segment(2).to_str().unwrap(), ErrorKind::Other));
+    let segments = writer.segments();
+    segments.remove_before(segments.first_needed(Version::from_ticks(2))).unwrap();
     begun.settle().unwrap();
     writer.sync().unwrap();
     env.crash(CrashStyle::LoseUnsynced);
