@@ -91,3 +91,40 @@ fn a_log_that_was_flushed_gives_its_space_back() {
         assert!(table.exists("p", "later").unwrap());
     }
 }
+
+/// While commits go on, files are used again; once all of them are flushed, none is kept for others.
+#[test]
+fn files_that_are_used_again_are_given_back_when_the_log_is_flushed() {
+    let env = SimEnv::new(1);
+    let options = || {
+        let options = Options::default().memory_budget(8 << 20).durability(Durability::Os);
+        options.env(Arc::new(env.clone()))
+    };
+    let database = Database::open("db", options()).unwrap();
+    let table = database.create_table("t").wait().unwrap();
+    let mut written = 0u32;
+    // Says after how many writes files waited to be used again.
+    let mut write = |rows: u32| {
+        let mut waiting = 0;
+        for _ in 0..rows {
+            drop(table.upsert("p", written.to_be_bytes(), vec![7; 1_000]));
+            written += 1;
+            if written.is_multiple_of(100) {
+                env.run_all();
+            }
+            waiting += u32::from(log_files(&env).iter().any(|(name, _)| name.ends_with("spare")));
+        }
+        waiting
+    };
+    assert!(write(6_000) > 1_000);
+    database.flush().unwrap();
+    env.run_all();
+    let after = log_files(&env);
+    assert!(bytes(&after) < 1 << 10, "{after:?}");
+    assert!(write(6_000) > 1_000);
+    database.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    drop((database, table));
+    let table = Database::open("db", options()).unwrap().table("t").unwrap();
+    assert!((0..12_000u32).all(|n| table.exists("p", n.to_be_bytes()).unwrap()));
+}

@@ -48,12 +48,17 @@ impl Pipeline {
         durable.inspect_err(|error| drop(self.poison(error))).unwrap_or_default()
     }
 
-    /// Ends the log's segment if it has nothing later than `last` and its space is worth having.
+    /// Gives back what the log takes for what is to come, unless there is something later than `last` in it,
+    /// and ends its segment if that is worth it.
     fn release_segment(&self, last: Version) {
         let log = self.log.lock();
-        let gives_space_back = log.writer.gives_space_back(last);
+        let is_idle = log.writer.is_idle_after(last);
+        let gives_space_back = is_idle && log.writer.gives_space_back();
         drop(log);
         self.hand_over();
+        if is_idle {
+            report_segments(self.segments.give_space_back(last));
+        }
         if gives_space_back && let Err(error) = self.end_segment(last) {
             drop(self.poison(&error));
         }

@@ -132,6 +132,15 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn begin_write_back(&self, from: u64, to: u64) {
         let _ = (from, to);
     }
+    /// Writes all bytes within the file and makes them durable, and what else was written if that is how it
+    /// can.
+    ///
+    /// # Errors
+    /// As for [`write_at`](Self::write_at) and [`sync`](Self::sync).
+    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(data, offset)?;
+        self.sync()
+    }
     /// Makes the file's content and length durable.
     ///
     /// # Errors

@@ -200,12 +200,26 @@ impl DiskFile for RealFile {
 
     fn reserve(&self, from: u64, to: u64) {
         let mut reserved = self.reserved.lock();
-        *reserved = None;
-        *reserved = Reserved::of(&self.file, from, to).ok();
+        let extended = reserved.take().and_then(|reserved| reserved.extended(&self.file, to));
+        *reserved = extended.or_else(|| Reserved::of(&self.file, from, to).ok());
     }
 
     fn begin_write_back(&self, from: u64, to: u64) {
         write_back::begin(&self.file, from, to);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+        let slices = [io::IoSlice::new(data)];
+        match pwritev2(&self.file, &slices, offset, ReadWriteFlags::DSYNC) {
+            Ok(written) if written == data.len() => return Ok(()),
+            // A part of it, or nothing, as the file system knows no such writes.
+            Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.write_at(data, offset)?;
+        self.sync()
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -315,6 +329,25 @@ mod tests {
         file.read_at(&mut bytes, 0).unwrap();
         assert!(bytes == expected);
         assert_eq!(file.len().unwrap(), expected.len() as u64);
+    }
+
+    #[test]
+    fn what_is_written_durably_is_in_the_file_with_the_rest() {
+        let (dir, disk) = disk();
+        let file = disk.create(&dir.path().join("log")).unwrap();
+        file.write_at(&[1; 10_000], 0).unwrap();
+        file.reserve(10_000, 20_000);
+        file.write_at(&[2; 100], 10_000).unwrap();
+        file.write_durably_at(&[3; 80], 0).unwrap();
+        file.write_durably_at(&[4; 80], 10_050).unwrap();
+        let mut expected = vec![1; 20_000];
+        expected[10_000..10_100].fill(2);
+        expected[10_100..].fill(0);
+        expected[..80].fill(3);
+        expected[10_050..10_130].fill(4);
+        let mut bytes = vec![0; 20_000];
+        file.read_at(&mut bytes[..file.len().unwrap() as usize], 0).unwrap();
+        assert!(bytes == expected);
     }
 
     /// Each thread has its own part of the file; another makes room again and again.

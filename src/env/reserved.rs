@@ -1,46 +1,71 @@
 //! [`Reserved`]: room in a file for bytes to come, mapped, so that to write them takes no system call.
 //!
-//! Invariant: the file reaches as far as the map does, and has blocks there which it is written to in
+//! Invariant: the file reaches as far as the room does, and has blocks there which it is written to in
 //! place. So a store wants nothing of the file system that may be refused: neither space, nor, but for
-//! the page that it begins with, anything read from the device.
+//! the page that it begins with, anything read from the device. The map reaches further, so that room
+//! which is added is under it, and pages that were written to once stay mapped.
 
 use std::fs::File;
 use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// From so many bytes on a system call for them takes less than the page faults: it gets large pages.
+/// From so many bytes on a system call takes less than the page faults, as it gets large pages; unless the
+/// pages are there, since the file was written to before.
 const STORED_BYTES: usize = 16 << 10;
+
+/// A map reaches from the beginning of its file to a multiple of this: of addresses there are enough.
+const MAPPED_BYTES: u64 = 64 << 20;
 
 /// Part of a file, which only its owner writes to.
 #[derive(Debug)]
 pub(super) struct Reserved {
     map: MmapRaw,
     from: u64,
+    to: u64,
+    /// Up to here the file was written to.
+    written: u64,
 }
 
 impl Reserved {
     /// Has blocks allocated from `from` to `to`, which becomes the file's end if it ends before, and maps
     /// them. The file must not become shorter while this is written to.
     pub(super) fn of(file: &File, from: u64, to: u64) -> io::Result<Self> {
-        let len = to.saturating_sub(from);
-        allocate(file, from, len)?;
-        let len = usize::try_from(len).map_err(io::Error::other)?;
-        let map = MmapOptions::new().offset(from).len(len).map_raw(file)?;
-        Ok(Self { map, from })
+        let written = file.metadata()?.len();
+        allocate(file, from, to.saturating_sub(from))?;
+        let mapped =
+            usize::try_from(to.next_multiple_of(MAPPED_BYTES)).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(mapped).map_raw(file)?;
+        Ok(Self { map, from, to, written })
     }
 
-    /// Writes bytes at an offset of the file, if they are few and all of them within; says whether.
+    /// The same with room up to `to`, which becomes the file's end if it ends before; `None` if the map
+    /// does not reach that far, or there is no room.
+    pub(super) fn extended(self, file: &File, to: u64) -> Option<Self> {
+        if to <= self.to {
+            return Some(self);
+        }
+        let is_mapped = to <= self.map.len() as u64;
+        let has_room = is_mapped && allocate(file, self.to, to - self.to).is_ok();
+        has_room.then_some(Self { to, ..self })
+    }
+
+    /// Writes bytes at an offset of the file, if all of them are within, and few or where it was written to
+    /// before; says whether. If not, they are written by a call.
     pub(super) fn write(&mut self, data: &[u8], offset: u64) -> bool {
-        let at = offset.checked_sub(self.from).and_then(|at| usize::try_from(at).ok());
-        let Some(at) = at.filter(|_| data.len() < STORED_BYTES) else { return false };
-        if at.checked_add(data.len()).is_none_or(|end| end > self.map.len()) {
+        let end = offset.checked_add(data.len() as u64);
+        let is_within = |end: &u64| offset >= self.from && *end <= self.to;
+        let Some(end) = end.filter(is_within) else { return false };
+        let is_new = end > self.written;
+        self.written = self.written.max(end);
+        if is_new && data.len() >= STORED_BYTES {
             return false;
         }
-        // SAFETY: the bytes from `at` on are within the map, as was just found, and `data` is not: nothing
-        // lends out what is in the map, whose pointer does not leave this type, and `&mut self` keeps
-        // others from writing to it at the same time. Other maps of the file are made once it is not
-        // written any more (`DiskFile::map`). The file reaches that far: `RealFile::set_len` lets go of
+        let at = offset as usize;
+        // SAFETY: the bytes from `at` on are within the map, which reaches at least to `to`, and `data` is
+        // not: nothing lends out what is in the map, whose pointer does not leave this type, and `&mut self`
+        // keeps others from writing to it at the same time. Other maps of the file are made once it is not
+        // written any more (`DiskFile::map`). The file reaches to `to`: `RealFile::set_len` lets go of
         // this first, others cut a file only when it is not written any more, and the directory's lock
         // keeps other instances of the engine away. What follows if somebody else cuts it is said in the
         // documentation of `ReadMode::Mmap`.
@@ -117,6 +142,30 @@ mod tests {
         let mut bytes = vec![9; 100_000];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
+    }
+
+    /// Of a file that had been written to, however much it is; and where room is added.
+    #[test]
+    fn much_is_stored_where_the_file_was_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        file.write_all_at(&[1; 50_000], 0).unwrap();
+        let Ok(mut reserved) = Reserved::of(&file, 64, 50_000) else { return };
+        assert!(reserved.write(&[2; 40_000], 64));
+        assert!(!reserved.write(&[3; 20_000], 40_064), "there is no room for it");
+        let mut reserved = reserved.extended(&file, 100_000).unwrap();
+        assert!(!reserved.write(&[3; 20_000], 40_064), "a part of it is new");
+        assert!(reserved.write(&[3; 20_000], 40_064), "now it is not");
+        assert!(reserved.write(&[4], 99_999));
+        let mut expected = vec![0; 100_000];
+        expected[..64].fill(1);
+        expected[64..40_064].fill(2);
+        expected[40_064..60_064].fill(3);
+        expected[99_999] = 4;
+        let mut bytes = vec![9; 100_000];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == expected);
+        assert!(reserved.extended(&file, MAPPED_BYTES + 1).is_none(), "it is not mapped that far");
     }
 
     #[test]

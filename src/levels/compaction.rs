@@ -160,8 +160,8 @@ impl Tree {
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
-        let log_start =
-            log_start.max(state.log_start).max(separation.log_start.unwrap_or(log_start));
+        let released = separation.log_start(self, last).unwrap_or(log_start);
+        let log_start = log_start.max(state.log_start).max(released);
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
             added: files.into_iter().map(|file| (Level::ZERO, file)).collect(),

@@ -58,8 +58,7 @@ impl Tree {
     pub(super) fn separate(&self, batch: &[Frozen], last: Version) -> Result<Separation> {
         let Some(log) = self.value_log.get() else { return Ok(Separation::default()) };
         if !batch.iter().any(|frozen| is_mostly_large(&frozen.memtable)) {
-            let log_start = log.release_segment(last);
-            return Ok(Separation { log_start, ..Separation::default() });
+            return Ok(Separation::default());
         }
         let log = log.end_segment(last);
         let mut staying: BTreeMap<SegmentId, u64> = BTreeMap::new();
@@ -85,6 +84,11 @@ impl Tree {
 }
 
 impl Separation {
+    /// The log's first segment that is needed once all up to `last` is in table files, which are written.
+    pub(super) fn log_start(&self, tree: &Tree, last: Version) -> Option<SegmentId> {
+        self.log_start.or_else(|| tree.value_log.get()?.release_segment(last))
+    }
+
     fn find_places(&mut self, batch: &[Frozen]) {
         let Self { kept, places, .. } = self;
         for frozen in batch {

@@ -21,8 +21,8 @@ pub(crate) trait ValueLog: Send + Sync {
     /// Ends the segment that is written, if nothing in it is later than `last`, which is published.
     /// Waits until what ended is durable.
     fn end_segment(&self, last: Version) -> FlushedLog;
-    /// As [`end_segment`](Self::end_segment) for who keeps nothing of it, if that gives back space.
-    /// Waits for nothing; gives the first segment that is still needed.
+    /// As [`end_segment`](Self::end_segment) for who keeps nothing of it, if that gives back space; what is
+    /// kept for later commits goes then, too. Waits for no sync; gives the first segment that is still needed.
     fn release_segment(&self, last: Version) -> Option<SegmentId>;
     /// From now on a segment is a file of values.
     fn keep(&self, segment: SegmentId);

@@ -22,21 +22,25 @@ pub(crate) mod bench;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod group;
+mod plan;
 mod record;
 mod replay;
 mod salvage;
 mod scan;
 mod segment;
 mod segments;
+mod spares;
 mod syncs;
 mod walk;
 mod writeback;
 mod writer;
+mod zeros;
 
+pub(crate) use plan::{Ahead, SegmentPlan};
 pub(crate) use record::{MAX_PAYLOAD_BYTES, payload_crc};
 pub(crate) use replay::{Replayed, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, is_ours};
-pub(crate) use segments::{Ahead, SegmentPlan, Segments};
+pub(crate) use segments::Segments;
 pub(crate) use walk::{ReplayedRecord, Visit};
 pub(crate) use writeback::Writeback;
 pub(crate) use writer::{RecordRef, Writer};

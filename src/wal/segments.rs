@@ -8,48 +8,26 @@
 //! under it.
 
 use std::collections::VecDeque;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::plan::SegmentPlan;
 use super::record::TERMINATOR;
 use super::segment::{
     HEADER_BYTES, Header, NEW_EXTENSION, SPARE_EXTENSION, SealedSegment, SegmentId,
 };
+use super::spares::{Spare, Spares};
 use super::writeback::Writeback;
-use crate::env::{BLOCK_BYTES, Disk, DiskFile};
+use super::zeros::write_zeros;
+use crate::env::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::version::Version;
 
-/// Spare files to keep where zeros are written ahead. The writer needs one at a time; the others are
-/// for a flush that lets go of several segments at once. Where they are not, a spare spares nothing
-/// but the space that it takes.
-const MAX_SPARES: usize = 8;
-/// Zeros are written in pieces of up to this.
-const ZEROS_PIECE_BYTES: usize = 256 << 10;
-static ZEROS: Zeros = Zeros([0; ZEROS_PIECE_BYTES]);
-
-/// Blocks of zeros.
-#[repr(align(4096))]
-struct Zeros([u8; ZEROS_PIECE_BYTES]);
-const _: () = assert!(align_of::<Zeros>() == BLOCK_BYTES);
-
-impl Zeros {
-    fn first(&self, bytes: u64) -> &[u8] {
-        self.0.get(..bytes as usize).unwrap_or(&self.0)
-    }
-}
-
-/// Zeros that a segment starts with that gets any; the writer goes on from there.
-pub(super) const FIRST_ZEROS_BYTES: usize = 256 << 10;
 /// How far the first segment that is prepared is written with zeros.
 const PREPARED_BYTES: u64 = 4 << 20;
-/// How far later ones are at most. The writer goes on with the next where they end, and who opens the log
-/// after a crash has to look through what is left of the last one.
-const MAX_PREPARED_BYTES: u64 = 8 << 20;
 /// Zeros of a segment that is prepared are synced in steps of this. The writer may have to wait for
 /// one; a sync of commits meanwhile takes its share of each, so that fewer are better for them.
 const ZEROS_STEP_BYTES: u64 = 4 << 20;
@@ -65,52 +43,16 @@ pub(super) struct OpenSegment {
     pub(super) prewritten: u64,
 }
 
-/// How segments are to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentPlan {
-    /// At most this long, but for a single record that is longer.
-    pub(crate) bytes: u64,
-    pub(crate) ahead: Ahead,
-    /// What nobody asks to sync is left to the operating system, which writes what has been there for long:
-    /// most is flushed and let go of before, and never written to the device.
-    pub(crate) left_to_system: bool,
-}
-
-/// What there is in a segment before its records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
-    /// Zeros, which a background job writes to the next one, and files are used again: where commits are
-    /// synced, that is time that they do not wait; where they are not, it is writing, and space, for nothing.
-    Zeros,
-    /// [Room](DiskFile::reserve), in which a commit is written without a system call.
-    Room,
-    Nothing,
-}
-
-impl SegmentPlan {
-    pub(super) fn zeros_ahead(self) -> bool {
-        self.ahead == Ahead::Zeros
-    }
-
-    /// How far a segment is written with zeros ahead at most, where it then ends.
-    fn most_zeros(self) -> u64 {
-        MAX_PREPARED_BYTES.min(self.bytes + TERMINATOR.len() as u64)
-    }
-
-    /// Whether a file of so many bytes is too long to be used again: large commits made it so, and its
-    /// space is better given back.
-    fn is_too_long(self, bytes: u64) -> bool {
-        bytes > 2 * self.most_zeros()
-    }
-
-    fn max_spares(self) -> usize {
-        if self.zeros_ahead() { MAX_SPARES } else { 0 }
-    }
-
-    /// Zeros that a new file begins with.
-    fn first_zeros(self) -> usize {
-        let most = if self.zeros_ahead() { self.bytes } else { 0 };
-        most.clamp(TERMINATOR.len() as u64, FIRST_ZEROS_BYTES as u64) as usize
+impl OpenSegment {
+    /// Gives back the space behind the header; there are no records yet.
+    fn shorten(&mut self) -> Result<()> {
+        let len = (HEADER_BYTES + TERMINATOR.len()) as u64;
+        if self.prewritten > len {
+            let cut = self.file.set_len(len);
+            cut.map_err(|e| Error::io("set the length of", &self.path, e))?;
+            self.prewritten = len;
+        }
+        Ok(())
     }
 }
 
@@ -147,18 +89,9 @@ struct Files {
     /// What the writer writes; no sealed segment yet.
     active: SegmentId,
     last: Version,
-    spares: Vec<PathBuf>,
-    /// How many segments are being renamed to spares.
-    spares_to_come: usize,
-}
-
-impl Files {
-    /// Counts another spare that is to come, if there is room for it.
-    fn expect_spare(&mut self, max: usize) -> bool {
-        let has_room = self.spares.len() + self.spares_to_come < max;
-        self.spares_to_come += usize::from(has_room);
-        has_room
-    }
+    spares: Spares,
+    /// No segment becomes a spare that has nothing later than this in it.
+    given_back: Version,
 }
 
 /// A segment that gets no more records, and its sync, if this life of the log ended it.
@@ -166,6 +99,13 @@ impl Files {
 struct Ended {
     sealed: SealedSegment,
     sync: Option<Arc<Writeback>>,
+    /// To be used again with what is in memory of it.
+    file: Option<Arc<dyn DiskFile>>,
+}
+
+/// One of an earlier life of the log.
+fn ended_before(sealed: SealedSegment) -> Ended {
+    Ended { sealed, sync: None, file: None }
 }
 
 impl Ended {
@@ -192,12 +132,12 @@ impl Segments {
         plan: SegmentPlan,
         older: Vec<SealedSegment>,
     ) -> Result<Self> {
-        let mut spares = Vec::new();
+        let mut spares = Spares::new(plan.most_spares());
         for name in disk.list(dir).map_err(|e| Error::io("list", dir, e))? {
             let path = dir.join(&name);
             let spare = SegmentId::from_name_with(&name, SPARE_EXTENSION).is_some();
-            if spare && spares.len() < plan.max_spares() {
-                spares.push(path);
+            if spare && plan.zeros_ahead() && spares.expect() {
+                spares.came(Some(Spare { path, file: None }));
             } else if spare || SegmentId::from_name_with(&name, NEW_EXTENSION).is_some() {
                 disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
             }
@@ -210,11 +150,11 @@ impl Segments {
             mostly_large: AtomicBool::new(false),
             next: Mutex::new(Next { id, prepared: None, zeros_to: PREPARED_BYTES }),
             files: Mutex::new(Files {
-                sealed: older.into_iter().map(|sealed| Ended { sealed, sync: None }).collect(),
+                sealed: older.into_iter().map(ended_before).collect(),
                 active: id,
                 last,
                 spares,
-                spares_to_come: 0,
+                given_back: Version::ZERO,
             }),
         })
     }
@@ -269,10 +209,17 @@ impl Segments {
 
     /// The writer ended its segment at this version, to be durable by that sync, and goes on with
     /// another.
-    pub(super) fn rotated(&self, last: Version, sync: Arc<Writeback>, active: SegmentId) {
+    pub(super) fn rotated(
+        &self,
+        last: Version,
+        file: Arc<dyn DiskFile>,
+        sync: Arc<Writeback>,
+        active: SegmentId,
+    ) {
+        let file = self.plan.reuses_memory().then_some(file);
         let mut files = self.files.lock();
         let sealed = SealedSegment { id: files.active, last, bytes: sync.upto() };
-        files.sealed.push_back(Ended { sealed, sync: Some(sync) });
+        files.sealed.push_back(Ended { sealed, sync: Some(sync), file });
         files.active = active;
         files.last = last;
     }
@@ -303,11 +250,10 @@ impl Segments {
     /// takes the name back, the next opening gives it again.
     pub(crate) fn keep(&self, id: SegmentId) -> Result<()> {
         let mut files = self.files.lock();
-        let before = files.sealed.len();
-        files.sealed.retain(|ended| ended.sealed.id != id);
-        let was_sealed = files.sealed.len() < before;
+        let at = files.sealed.iter().position(|ended| ended.sealed.id == id);
+        let kept = at.and_then(|at| files.sealed.remove(at));
         drop(files);
-        if !was_sealed {
+        if kept.is_none() {
             return Ok(());
         }
         let (path, values) = (id.path(&self.dir), id.values_path(&self.dir));
@@ -327,23 +273,44 @@ impl Segments {
         let obsolete: Vec<_> = files.sealed.drain(..count).collect();
         drop(files);
         // One that cannot be removed does not keep the others; the next opening lists it again.
-        let let_go = |ended: &Ended| ended.give_up().and_then(|()| self.let_go(ended.sealed));
-        obsolete.iter().map(let_go).fold(Ok(()), Result::and)
+        let let_go = |ended: Ended| ended.give_up().and_then(|()| self.let_go(ended));
+        obsolete.into_iter().map(let_go).fold(Ok(()), Result::and)
     }
 
-    fn let_go(&self, SealedSegment { id, bytes, .. }: SealedSegment) -> Result<()> {
-        let path = id.path(&self.dir);
-        let max_spares = self.plan.max_spares();
-        if self.plan.is_too_long(bytes) || !self.files.lock().expect_spare(max_spares) {
-            return self.disk.remove(&path).map_err(|e| Error::io("remove", &path, e));
+    fn let_go(&self, ended: Ended) -> Result<()> {
+        let is_spare = self.is_worth_keeping(&ended) && self.files.lock().spares.expect();
+        let Ended { sealed, file, .. } = ended;
+        let path = sealed.id.path(&self.dir);
+        if !is_spare {
+            return self.remove(&path);
         }
-        let spare = id.named(&self.dir, SPARE_EXTENSION);
+        let spare = sealed.id.named(&self.dir, SPARE_EXTENSION);
         let renamed = self.disk.rename(&path, &spare);
-        let mut files = self.files.lock();
-        files.spares_to_come -= 1;
-        files.spares.extend(renamed.is_ok().then_some(spare));
-        drop(files);
+        let spare = renamed.is_ok().then_some(Spare { path: spare, file });
+        self.files.lock().spares.came(spare);
         renamed.map_err(|e| Error::io("rename", &path, e))
+    }
+
+    fn is_worth_keeping(&self, Ended { sealed, file, .. }: &Ended) -> bool {
+        (self.plan.zeros_ahead() || file.is_some())
+            && !self.plan.is_too_long(sealed.bytes)
+            && sealed.last > self.files.lock().given_back
+    }
+
+    /// Gives back what is there for segments to come, and keeps no file that has nothing later than `last`:
+    /// no commits are coming that would use it soon.
+    pub(crate) fn give_space_back(&self, last: Version) -> Result<()> {
+        let mut files = self.files.lock();
+        files.given_back = last;
+        let spares = files.spares.take_all();
+        drop(files);
+        let removed = spares.iter().map(|spare| self.remove(&spare.path));
+        let removed = removed.fold(Ok(()), Result::and);
+        removed.and(self.next.lock().prepared.as_mut().map_or(Ok(()), OpenSegment::shorten))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.disk.remove(path).map_err(|e| Error::io("remove", path, e))
     }
 
     /// Makes a segment with zeros up to there, and some in any case.
@@ -353,7 +320,7 @@ impl Segments {
         let new = id.named(&self.dir, NEW_EXTENSION);
         let (file, prewritten) = match self.recycle(&new)? {
             Some((file, len)) => {
-                self.write_start(&*file, &header, TERMINATOR.len(), &new)?;
+                self.write_start_again(&*file, &header, &new)?;
                 (file, len)
             }
             None => {
@@ -387,6 +354,16 @@ impl Segments {
         file.sync().map_err(|e| Error::io("sync", path, e))
     }
 
+    /// Writes the start of a file that is used again, and syncs that alone where the rest is not to be.
+    fn write_start_again(&self, file: &dyn DiskFile, header: &Header, path: &Path) -> Result<()> {
+        if !self.plan.reuses_memory() {
+            return self.write_start(file, header, TERMINATOR.len(), path);
+        }
+        let mut start = header.encode();
+        start.extend(TERMINATOR);
+        file.write_durably_at(&start, 0).map_err(|e| Error::io("write to", path, e))
+    }
+
     /// Writes and syncs zeros, if there is room for them and nobody waits; says up to where the file
     /// is written then.
     fn write_zeros_ahead(
@@ -416,32 +393,17 @@ impl Segments {
 
     /// A spare file under this name, with its length.
     fn recycle(&self, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
-        let Some(spare) = self.files.lock().spares.pop() else { return Ok(None) };
-        let file = self.open(&spare)?;
-        let len = file.len().map_err(|e| Error::io("read the length of", &spare, e))?;
+        let Some(Spare { path, file }) = self.files.lock().spares.take() else { return Ok(None) };
+        let file = file.map_or_else(|| self.open(&path), Ok)?;
+        let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
         if self.plan.is_too_long(len) {
-            self.disk.remove(&spare).map_err(|e| Error::io("remove", &spare, e))?;
+            self.remove(&path)?;
             return Ok(None);
         }
-        self.disk.rename(&spare, new).map_err(|e| Error::io("rename", &spare, e))?;
+        self.disk.rename(&path, new).map_err(|e| Error::io("rename", &path, e))?;
+        if self.plan.reuses_memory() {
+            file.reserve(HEADER_BYTES as u64, len);
+        }
         Ok(Some((file, len)))
     }
-}
-
-/// Writes zeros, whole blocks of them past the page cache, where records are written so too.
-pub(super) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
-    let block = BLOCK_BYTES as u64;
-    let mut at = from;
-    while at < to {
-        let whole_blocks = ((to - at) / block * block).min(ZEROS_PIECE_BYTES as u64);
-        if at.is_multiple_of(block) && whole_blocks > 0 {
-            file.write_blocks_at(ZEROS.first(whole_blocks), at)?;
-            at += whole_blocks;
-        } else {
-            let part = (block - at % block).min(to - at);
-            file.write_at(ZEROS.first(part), at)?;
-            at += part;
-        }
-    }
-    Ok(())
 }

@@ -97,6 +97,10 @@ impl Syncs {
         self.is_kept = true;
     }
 
+    pub(super) fn keeps_segment(&self) -> bool {
+        self.is_kept
+    }
+
     /// The newest, which the next includes.
     pub(super) fn take_newest(&mut self) -> Option<Arc<Writeback>> {
         self.writeback.take().or_else(|| self.ended.back().cloned())

@@ -126,6 +126,10 @@ impl DiskFile for HookedFile {
     fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_blocks_at(data, offset)
     }
+    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        (self.env.before_sync)(&self.path)?;
+        self.file.write_durably_at(data, offset)
+    }
     fn reserve(&self, from: u64, to: u64) {
         self.file.reserve(from, to);
     }

@@ -372,6 +372,16 @@ impl DiskFile for SimFile {
         }
     }
 
+    /// Of what else was written nothing is durable by it.
+    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.disk.enter(Operation::Write)?;
+        let start = position(offset, data.len())?;
+        state.power.fault(Operation::Write, &[&self.path])?;
+        state.power.fault(Operation::Sync, &[&self.path])?;
+        self.inode.lock().write_durably(start, data);
+        Ok(())
+    }
+
     fn reserve(&self, _from: u64, to: u64) {
         if self.len().is_ok_and(|len| len < to) {
             let _ = self.set_len(to);

@@ -31,6 +31,19 @@ impl Change {
         }
     }
 
+    /// Has these bytes be in it as well, where it writes to their place.
+    fn overlay(&mut self, at: usize, bytes: &[u8]) {
+        let Self::Write { offset, data } = self else { return };
+        let start = at.max(*offset);
+        let end = (at + bytes.len()).min(*offset + data.len());
+        if start < end
+            && let Some(target) = data.get_mut(start - *offset..end - *offset)
+            && let Some(source) = bytes.get(start - at..end - at)
+        {
+            target.copy_from_slice(source);
+        }
+    }
+
     /// Applies what a torn crash leaves of the change.
     fn apply_torn(&self, bytes: &mut Vec<u8>, random: &mut Random) {
         let Self::Write { offset, data } = self else {
@@ -92,6 +105,19 @@ impl Inode {
 
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         self.change(Change::Write { offset, data: data.to_vec() });
+    }
+
+    /// Writes bytes that are durable at once, and no other changes with them unless one cuts the file there.
+    pub(super) fn write_durably(&mut self, offset: usize, data: &[u8]) {
+        let end = offset + data.len();
+        let is_cut = |change: &Change| matches!(change, Change::SetLen(len) if *len < end);
+        if self.unsynced.iter().any(is_cut) {
+            self.write(offset, data);
+            return self.sync();
+        }
+        self.unsynced.iter_mut().for_each(|change| change.overlay(offset, data));
+        write(&mut self.live, offset, data);
+        write(&mut self.durable, offset, data);
     }
 
     pub(super) fn set_len(&mut self, len: usize) {

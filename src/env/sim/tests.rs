@@ -66,6 +66,28 @@ fn a_crash_may_keep_everything() {
     assert_eq!(env.read_file(&path("c")).unwrap(), b"kepted");
 }
 
+/// Nothing else is durable by it, and what else a crash keeps does not undo it.
+#[test]
+fn what_is_written_durably_survives_alone() {
+    for style in [CrashStyle::LoseUnsynced, CrashStyle::KeepAll] {
+        let (env, _, file) = machine(1);
+        file.set_len(20).unwrap();
+        file.write_at(b"unsynced", 3).unwrap();
+        file.write_durably_at(b"durable", 1).unwrap();
+        env.crash(style);
+        let survived = match style {
+            CrashStyle::KeepAll => &b"sdurableced\0\0\0\0\0\0\0\0\0"[..],
+            _ => b"sdurable",
+        };
+        assert_eq!(env.read_file(&path("a")).unwrap(), survived);
+    }
+    let (env, _, file) = machine(1);
+    file.set_len(2).unwrap();
+    file.write_durably_at(b"durable", 1).unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(env.read_file(&path("a")).unwrap(), b"sdurable", "and the cut before it");
+}
+
 #[test]
 fn a_torn_crash_keeps_sectors_and_a_prefix_of_the_names() {
     let (mut torn, mut later_without_earlier) = (0, 0);

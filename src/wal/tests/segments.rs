@@ -45,7 +45,7 @@ fn a_segment_that_has_to_grow_gives_way_to_a_longer_one() {
 fn without_syncs_no_segment_is_given_up_or_written_ahead() {
     for ahead in [Ahead::Nothing, Ahead::Room] {
         let env = machine(1);
-        let plan = SegmentPlan { bytes: 10 << 20, ahead, left_to_system: true };
+        let plan = SegmentPlan { bytes: 40 << 20, ahead, left_to_system: true };
         let (id, last) = (SegmentId::FIRST, Version::ZERO);
         let mut writer = Writer::create(env.disk(), dir(), id, last, plan, Vec::new()).unwrap();
         let all = records(1, &[60 << 10; 100]);
