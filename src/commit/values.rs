@@ -43,25 +43,33 @@ impl Pipeline {
     /// Ends the log's segment if nothing later than `last` is in it, and gives those that are sealed and
     /// durable. Commits wait for none of their syncs.
     fn durable_segments(&self, last: Version) -> Vec<SealedSegment> {
+        self.give_back_if_idle(last);
         let ended = self.end_segment(last);
         let durable = ended.and_then(|()| self.segments.durable_through(last));
         durable.inspect_err(|error| drop(self.poison(error))).unwrap_or_default()
     }
 
-    /// Gives back what the log takes for what is to come, unless there is something later than `last` in it,
-    /// and ends its segment if that is worth it.
+    /// Gives back what the log takes, unless something later than `last` is in it.
     fn release_segment(&self, last: Version) {
+        if self.give_back_if_idle(last)
+            && let Err(error) = self.end_segment(last)
+        {
+            drop(self.poison(&error));
+        }
+    }
+
+    /// Gives back what is there for later segments, if nothing later than `last` is in the log. Says whether to
+    /// end the one that is written gives back much, too.
+    fn give_back_if_idle(&self, last: Version) -> bool {
         let log = self.log.lock();
         let is_idle = log.writer.is_idle_after(last);
-        let gives_space_back = is_idle && log.writer.gives_space_back();
+        let is_long = log.writer.is_long();
         drop(log);
         self.hand_over();
         if is_idle {
             report_segments(self.segments.give_space_back(last));
         }
-        if gives_space_back && let Err(error) = self.end_segment(last) {
-            drop(self.poison(&error));
-        }
+        is_idle && is_long
     }
 
     /// Ends the log's segment if nothing later than `last` is in it. If that fails, so will the next

@@ -223,9 +223,8 @@ impl Writer {
         !self.segments.plan().zeros_ahead() && self.last <= last
     }
 
-    /// Whether to [end the segment](Self::end_segment) gives back space that is worth it: its file is removed
-    /// once what is in it was flushed.
-    pub(crate) fn gives_space_back(&self) -> bool {
+    /// Whether the segment's file is worth another one, if it is removed once what is in it was flushed.
+    pub(crate) fn is_long(&self) -> bool {
         let bytes = self.end.max(self.active.prewritten);
         bytes >= self.segments.plan().bytes / RELEASED_FROM_PART
     }
