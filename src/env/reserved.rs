@@ -40,14 +40,14 @@ impl Reserved {
     }
 
     /// The same with room up to `to`, which becomes the file's end if it ends before; `None` if the map
-    /// does not reach that far, or there is no room.
+    /// does not reach that far, there is no room, or somebody cut the file.
     pub(super) fn extended(self, file: &File, to: u64) -> Option<Self> {
-        if to <= self.to {
-            return Some(self);
+        let is_whole = file.metadata().is_ok_and(|found| found.len() >= self.to);
+        if !is_whole || to > self.map.len() as u64 {
+            return None;
         }
-        let is_mapped = to <= self.map.len() as u64;
-        let has_room = is_mapped && allocate(file, self.to, to - self.to).is_ok();
-        has_room.then_some(Self { to, ..self })
+        let has_room = to <= self.to || allocate(file, self.to, to - self.to).is_ok();
+        has_room.then_some(Self { to: to.max(self.to), ..self })
     }
 
     /// Writes bytes at an offset of the file, if all of them are within, and few or where it was written to
@@ -66,8 +66,9 @@ impl Reserved {
         // not: nothing lends out what is in the map, whose pointer does not leave this type, and `&mut self`
         // keeps others from writing to it at the same time. Other maps of the file are made once it is not
         // written any more (`DiskFile::map`). The file reaches to `to`: `RealFile::set_len` lets go of
-        // this first, others cut a file only when it is not written any more, and the directory's lock
-        // keeps other instances of the engine away. What follows if somebody else cuts it is said in the
+        // this first, others cut a file only when it is not written any more, before it is used again
+        // `RealFile::reserve` sees that they did, and the directory's lock keeps other instances of the
+        // engine away. What follows if somebody else cuts it is said in the
         // documentation of `ReadMode::Mmap`.
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), self.map.as_mut_ptr().add(at), data.len());
@@ -166,6 +167,21 @@ mod tests {
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes == expected);
         assert!(reserved.extended(&file, MAPPED_BYTES + 1).is_none(), "it is not mapped that far");
+    }
+
+    /// A store behind the end would end the process.
+    #[test]
+    fn room_in_a_file_that_was_cut_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = file(&dir);
+        let Ok(mut reserved) = Reserved::of(&file, 0, 100_000) else { return };
+        assert!(reserved.write(&[1], 99_999));
+        file.set_len(5_000).unwrap();
+        assert!(reserved.extended(&file, 5_000).is_none());
+        let mut reserved = Reserved::of(&file, 0, 5_000).unwrap();
+        assert!(!reserved.write(&[1], 50_000));
+        let mut reserved = reserved.extended(&file, 60_000).unwrap();
+        assert!(reserved.write(&[1], 50_000));
     }
 
     #[test]
