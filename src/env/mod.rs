@@ -120,9 +120,9 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         self.write_at(data, offset)
     }
     /// Has room made for bytes that are about to be [written](Self::write_at) between two offsets, and for
-    /// writing few of them at a time, if it can; until then they are zeros. For a file that is never
-    /// mapped meanwhile. On the real machine they are written to a map where the file system writes in
-    /// place, so what fails there ends the process with SIGBUS.
+    /// writing few of them at a time, if it can; what the file does not have there reads as zeros until then.
+    /// For a file that is never mapped meanwhile. On the real machine they are written to a map where the
+    /// file system writes in place, so what fails there ends the process with SIGBUS.
     fn reserve(&self, from: u64, to: u64) {
         let _ = (from, to);
     }
@@ -132,14 +132,14 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn begin_write_back(&self, from: u64, to: u64) {
         let _ = (from, to);
     }
-    /// Writes all bytes within the file and makes them durable, and what else was written if that is how it
-    /// can.
+    /// Writes all bytes within the file and makes them durable, but not all that was written elsewhere in it.
     ///
     /// # Errors
-    /// As for [`write_at`](Self::write_at) and [`sync`](Self::sync).
+    /// As for [`write_at`](Self::write_at) and [`sync`](Self::sync); `Unsupported` where only a sync of the
+    /// whole file makes anything durable, which is what this does by itself.
     fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.write_at(data, offset)?;
-        self.sync()
+        let _ = (data, offset);
+        Err(io::ErrorKind::Unsupported.into())
     }
     /// Makes the file's content and length durable.
     ///
@@ -156,7 +156,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the file system refuses.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Maps the whole file for reading; the caller never writes to it afterwards.
+    /// Maps the whole file for reading; nobody writes to it while the map is there.
     ///
     /// # Errors
     /// What the operating system refuses. After `OutOfMemory`, which says that there are no more maps to be

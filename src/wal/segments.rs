@@ -8,6 +8,7 @@
 //! under it.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,8 @@ pub(super) struct OpenSegment {
     /// Up to here the file's blocks are allocated and written, with zeros or an earlier life's bytes, or there
     /// is room for what is not synced.
     pub(super) prewritten: u64,
+    /// How long the file was before its first record.
+    pub(super) began_with: u64,
 }
 
 impl OpenSegment {
@@ -50,7 +53,7 @@ impl OpenSegment {
         if self.prewritten > len {
             let cut = self.file.set_len(len);
             cut.map_err(|e| Error::io("set the length of", &self.path, e))?;
-            self.prewritten = len;
+            (self.prewritten, self.began_with) = (len, len);
         }
         Ok(())
     }
@@ -284,17 +287,23 @@ impl Segments {
         if !is_spare {
             return self.remove(&path);
         }
-        let spare = sealed.id.named(&self.dir, SPARE_EXTENSION);
-        let renamed = self.disk.rename(&path, &spare);
-        let spare = renamed.is_ok().then_some(Spare { path: spare, file });
-        self.files.lock().spares.came(spare);
-        renamed.map_err(|e| Error::io("rename", &path, e))
+        let spare = Spare { path: sealed.id.named(&self.dir, SPARE_EXTENSION), file };
+        let renamed = self.disk.rename(&path, &spare.path);
+        let mut files = self.files.lock();
+        // Space may have been given back meanwhile.
+        let is_given_back = self.plan.reuses_memory() && sealed.last <= files.given_back;
+        let is_kept = renamed.is_ok() && !is_given_back;
+        let (kept, other) = if is_kept { (Some(spare), None) } else { (None, Some(spare)) };
+        files.spares.came(kept);
+        drop(files);
+        renamed.map_err(|e| Error::io("rename", &path, e))?;
+        other.map_or(Ok(()), |spare| self.remove(&spare.path))
     }
 
     fn is_worth_keeping(&self, Ended { sealed, file, .. }: &Ended) -> bool {
-        (self.plan.zeros_ahead() || file.is_some())
-            && !self.plan.is_too_long(sealed.bytes)
-            && sealed.last > self.files.lock().given_back
+        let is_used_soon =
+            self.plan.zeros_ahead() || file.is_some() && sealed.last > self.files.lock().given_back;
+        is_used_soon && !self.plan.is_too_long(sealed.bytes)
     }
 
     /// Gives back what is there for segments to come, and keeps no file that has nothing later than `last`:
@@ -318,11 +327,8 @@ impl Segments {
         let after = self.files.lock().last;
         let header = Header::new(*id, after);
         let new = id.named(&self.dir, NEW_EXTENSION);
-        let (file, prewritten) = match self.recycle(&new)? {
-            Some((file, len)) => {
-                self.write_start_again(&*file, &header, &new)?;
-                (file, len)
-            }
+        let (file, prewritten) = match self.recycle(&header, &new)? {
+            Some(recycled) => recycled,
             None => {
                 self.disk.create(&new).map_err(|e| Error::io("create", &new, e))?;
                 let file = self.open(&new)?;
@@ -336,7 +342,7 @@ impl Segments {
         self.disk.rename(&new, &path).map_err(|e| Error::io("rename", &new, e))?;
         self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
         *id = id.next();
-        Ok(OpenSegment { header, file, path, prewritten })
+        Ok(OpenSegment { header, file, path, prewritten, began_with: prewritten })
     }
 
     /// Writes and syncs a header and that many zeros.
@@ -352,16 +358,6 @@ impl Segments {
             .and_then(|()| write_zeros(file, HEADER_BYTES as u64, end))
             .map_err(|e| Error::io("write to", path, e))?;
         file.sync().map_err(|e| Error::io("sync", path, e))
-    }
-
-    /// Writes the start of a file that is used again, and syncs that alone where the rest is not to be.
-    fn write_start_again(&self, file: &dyn DiskFile, header: &Header, path: &Path) -> Result<()> {
-        if !self.plan.reuses_memory() {
-            return self.write_start(file, header, TERMINATOR.len(), path);
-        }
-        let mut start = header.encode();
-        start.extend(TERMINATOR);
-        file.write_durably_at(&start, 0).map_err(|e| Error::io("write to", path, e))
     }
 
     /// Writes and syncs zeros, if there is room for them and nobody waits; says up to where the file
@@ -391,8 +387,8 @@ impl Segments {
         self.disk.open_for_blocks(path).map_err(|e| Error::io("open", path, e))
     }
 
-    /// A spare file under this name, with its length.
-    fn recycle(&self, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
+    /// A spare file under this name that begins with the header, with its length.
+    fn recycle(&self, header: &Header, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
         let Some(Spare { path, file }) = self.files.lock().spares.take() else { return Ok(None) };
         let file = file.map_or_else(|| self.open(&path), Ok)?;
         let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
@@ -401,9 +397,23 @@ impl Segments {
             return Ok(None);
         }
         self.disk.rename(&path, new).map_err(|e| Error::io("rename", &path, e))?;
-        if self.plan.reuses_memory() {
-            file.reserve(HEADER_BYTES as u64, len);
+        if !self.plan.reuses_memory() {
+            self.write_start(&*file, header, TERMINATOR.len(), new)?;
+            return Ok(Some((file, len)));
         }
-        Ok(Some((file, len)))
+        let mut start = header.encode();
+        start.extend(TERMINATOR);
+        match file.write_durably_at(&start, 0) {
+            Ok(()) => {
+                file.reserve(HEADER_BYTES as u64, len);
+                Ok(Some((file, len)))
+            }
+            // A sync of all of it would cost more than another file.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.remove(new)?;
+                Ok(None)
+            }
+            Err(error) => Err(Error::io("write to", new, error)),
+        }
     }
 }

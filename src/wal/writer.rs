@@ -225,7 +225,7 @@ impl Writer {
 
     /// Whether the segment's file is worth another one, if it is removed once what is in it was flushed.
     pub(crate) fn is_long(&self) -> bool {
-        let bytes = self.end.max(self.active.prewritten);
+        let bytes = self.end.max(self.active.began_with);
         bytes >= self.segments.plan().bytes / RELEASED_FROM_PART
     }
 

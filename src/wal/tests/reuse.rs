@@ -128,3 +128,37 @@ fn the_next_life_has_no_use_for_them() {
     flushed(&writer, 5);
     assert_eq!(env.list(dir()).len(), 1);
 }
+
+/// Where a device can sync whole files only.
+#[test]
+fn a_new_file_is_made_where_a_header_cannot_be_synced_alone() {
+    let env = machine(1);
+    let mut writer = log(&env);
+    fill(&mut writer, 1..=5);
+    flushed(&writer, 3);
+    env.fail(Fault { times: 1, ..Fault::new(Operation::Write, "log-new", ErrorKind::Unsupported) });
+    fill(&mut writer, 6..=7);
+    assert_eq!(spares(&env), 1, "one is gone, one is used");
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(try_replay(&env, 4, Recovery::Strict).unwrap().0, records(4, &[LEN; 4]));
+}
+
+/// A file is worth another one for what was written to it, or what it had when it was used again; the room
+/// made ahead of a few bytes is not.
+#[test]
+fn a_segment_is_long_by_its_records_or_its_earlier_life() {
+    let env = machine(1);
+    let mut writer = create_with(&env, left_to_system(8 << 20));
+    append(&mut writer, &records(1, &[100])).unwrap();
+    assert!(!writer.is_long());
+    append(&mut writer, &records(2, &[300 << 10])).unwrap();
+    assert!(writer.is_long());
+    for version in 3..=4 {
+        writer.segments().prepare().unwrap();
+        writer.end_segment(Version::from_ticks(version - 1)).unwrap();
+        append(&mut writer, &records(version, &[100])).unwrap();
+        flushed(&writer, version - 1);
+        assert_eq!(writer.is_long(), version == 4);
+    }
+}
