@@ -68,8 +68,8 @@ impl Reserved {
         // written any more (`DiskFile::map`). The file reaches to `to`: `RealFile::set_len` lets go of
         // this first, others cut a file only when it is not written any more, before it is used again
         // `RealFile::reserve` sees that they did, and the directory's lock keeps other instances of the
-        // engine away. What follows if somebody else cuts it is said in the
-        // documentation of `ReadMode::Mmap`.
+        // engine away. What follows if somebody else cuts it is said in the documentation of
+        // `ReadMode::Mmap`.
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), self.map.as_mut_ptr().add(at), data.len());
         }

@@ -9,8 +9,8 @@
 //! * A record that a returned sync covers is replayed after any crash, or replay fails with its
 //!   file and offset; what is replayed is a prefix of what was appended.
 //! * A segment holds no record before its predecessor is sealed, and is not synced before its
-//!   predecessor is, or needs to be no more, as it was flushed. Commits do not wait for that: so the tail that a crash tears off may begin in
-//!   one segment and go on in the next.
+//!   predecessor is, or needs to be no more, as it was flushed. Commits do not wait for that: so the
+//!   tail that a crash tears off may begin in one segment and go on in the next.
 //! * Damage is told from a torn tail by proof. Each record says up to where the segment was
 //!   synced when it was written, or that not even its predecessors were known to be: a bad record
 //!   below such an offset, or in a segment before, was synced, so it is damage; behind all of them,
