@@ -25,10 +25,9 @@ pub(crate) struct TableFile {
     /// Every range tombstone up to this version was applied when the file was written: of the
     /// entries it covers, none older than it is here.
     pub(crate) gc_bound: Version,
-    path: PathBuf,
-    janitor: Arc<Janitor>,
-    obsolete: AtomicBool,
     is_dense: AtomicBool,
+    /// Dropped last, as it has to be.
+    removal: Removal,
 }
 
 /// A file that has this part of the bytes of its keys and values is compressed: what keys share spares
@@ -44,8 +43,8 @@ impl TableFile {
         janitor: Arc<Janitor>,
     ) -> Self {
         let is_dense = AtomicBool::new(meta.bytes <= meta.raw_bytes / DENSE_PART);
-        let obsolete = AtomicBool::new(false);
-        Self { meta, reader, gc_bound, path, janitor, obsolete, is_dense }
+        let removal = Removal::new(path, reader.backing(), janitor);
+        Self { meta, reader, gc_bound, is_dense, removal }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -58,7 +57,7 @@ impl TableFile {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.removal.path()
     }
 
     /// Whether it is known that compression does not make it smaller: it is compressed, or was tried in vain.
@@ -89,7 +88,7 @@ impl TableFile {
 
     /// The file is in no state any more; the last one to hold it has it removed.
     pub(crate) fn set_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.removal.set_obsolete();
     }
 }
 
@@ -116,10 +115,40 @@ impl SortedFile for TableFile {
     }
 }
 
-impl Drop for TableFile {
+/// What keeps the bytes of an open file: a map of it, or its descriptor.
+pub(crate) type Backing = Box<dyn Send + Sync>;
+
+/// Has an open file removed from its directory when it goes, if it is obsolete by then.
+///
+/// Whoever lets go of the last map or descriptor of a removed file waits until the file system has freed its blocks: tens of
+/// milliseconds, where the device is told of them. The last to hold a file may be a reader or a writer, so what keeps the
+/// bytes goes to the [`Janitor`] together with the name. Who owns a file has this for its last field: all else
+/// that keeps the bytes is gone before it.
+pub(super) struct Removal {
+    path: PathBuf,
+    backing: Option<Backing>,
+    janitor: Arc<Janitor>,
+    is_obsolete: AtomicBool,
+}
+
+impl Removal {
+    pub(super) fn new(path: PathBuf, backing: Backing, janitor: Arc<Janitor>) -> Self {
+        Self { path, backing: Some(backing), janitor, is_obsolete: AtomicBool::new(false) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn set_obsolete(&self) {
+        self.is_obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Removal {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
-            self.janitor.remove(std::mem::take(&mut self.path));
+        if self.is_obsolete.load(Ordering::Acquire) {
+            self.janitor.remove_open(std::mem::take(&mut self.path), self.backing.take());
         }
     }
 }
@@ -131,7 +160,7 @@ pub(crate) struct Janitor {
     disk: Arc<dyn Disk>,
     jobs: Arc<dyn Jobs>,
     metrics: Arc<Metrics>,
-    queue: Mutex<Vec<PathBuf>>,
+    queue: Mutex<Vec<(PathBuf, Option<Backing>)>>,
 }
 
 impl Janitor {
@@ -141,8 +170,13 @@ impl Janitor {
 
     /// Has a file removed, soon.
     pub(crate) fn remove(self: &Arc<Self>, path: PathBuf) {
+        self.remove_open(path, None);
+    }
+
+    /// The same of a file of which somebody may hold the last there is.
+    fn remove_open(self: &Arc<Self>, path: PathBuf, backing: Option<Backing>) {
         let mut queue = self.queue.lock();
-        queue.push(path);
+        queue.push((path, backing));
         if queue.len() > 1 {
             return; // The job that is queued takes this one too.
         }
@@ -154,8 +188,8 @@ impl Janitor {
 
     /// Removes what is queued.
     pub(super) fn run(&self) {
-        let paths = std::mem::take(&mut *self.queue.lock());
-        for path in paths {
+        let queued = std::mem::take(&mut *self.queue.lock());
+        for (path, backing) in queued {
             match self.disk.remove(&path) {
                 // At the opening a manifest may be found obsolete twice.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -163,6 +197,7 @@ impl Janitor {
                 }
                 _ => self.metrics.files_removed.add(1),
             }
+            drop(backing);
         }
     }
 }
@@ -172,12 +207,16 @@ mod tests {
     use super::*;
     use crate::env::{Env, SimEnv};
 
+    fn janitor(env: &SimEnv) -> (Arc<Janitor>, Arc<Metrics>) {
+        let metrics = Arc::<Metrics>::default();
+        let jobs = env.start_jobs(1).unwrap();
+        (Arc::new(Janitor::new(env.disk(), jobs, Arc::clone(&metrics))), metrics)
+    }
+
     #[test]
     fn a_file_that_is_gone_counts_as_removed() {
         let env = SimEnv::new(1);
-        let metrics = Arc::<Metrics>::default();
-        let jobs = env.start_jobs(1).unwrap();
-        let janitor = Arc::new(Janitor::new(env.disk(), jobs, Arc::clone(&metrics)));
+        let (janitor, metrics) = janitor(&env);
         let path = Path::new("db/file");
         env.write_file(path, b"bytes");
         janitor.remove(path.to_owned());
@@ -185,5 +224,28 @@ mod tests {
         env.run_all();
         assert!(env.read_file(path).is_err());
         assert_eq!(metrics.files_removed.get(), 2);
+    }
+
+    #[test]
+    fn who_lets_go_of_an_obsolete_file_leaves_its_bytes_to_the_janitor() {
+        struct Bytes(Arc<AtomicBool>, SimEnv);
+        impl Drop for Bytes {
+            fn drop(&mut self) {
+                assert!(self.1.read_file(Path::new("db/file")).is_err(), "freed before its name");
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let env = SimEnv::new(1);
+        let (janitor, _) = janitor(&env);
+        let path = Path::new("db/file");
+        env.write_file(path, b"bytes");
+        let are_free = Arc::new(AtomicBool::new(false));
+        let bytes = Bytes(Arc::clone(&are_free), env.clone());
+        let removal = Removal::new(path.to_owned(), Box::new(bytes), janitor);
+        removal.set_obsolete();
+        drop(removal);
+        assert!(!are_free.load(Ordering::Acquire), "who lets go of it waits for it");
+        env.run_all();
+        assert!(are_free.load(Ordering::Acquire));
     }
 }

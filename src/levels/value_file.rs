@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::file::Janitor;
+use super::file::{Backing, Janitor, Removal};
 use crate::env::{self, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
@@ -21,11 +21,10 @@ use crate::wal::{SealedSegment, SegmentId};
 pub(crate) struct ValueFile {
     id: SegmentId,
     len: u64,
-    path: PathBuf,
     access: Access,
-    janitor: Arc<Janitor>,
-    obsolete: AtomicBool,
     damage: OnceLock<Arc<str>>,
+    /// Dropped last, as it has to be.
+    removal: Removal,
 }
 
 enum Access {
@@ -112,13 +111,12 @@ impl ValueFile {
             ReadMode::Mmap => env::map(&*file).map_err(|e| Error::io("map", &path, e))?,
             ReadMode::Pread => None,
         };
-        let access = match map {
-            Some(map) => Access::Mapped(map, Checked::new(len)),
-            None => Access::Positioned(file),
+        let (access, backing): (_, Backing) = match map {
+            Some(map) => (Access::Mapped(map.clone(), Checked::new(len)), Box::new(map)),
+            None => (Access::Positioned(Arc::clone(&file)), Box::new(file)),
         };
-        let janitor = Arc::clone(context.janitor);
-        let (obsolete, damage) = (AtomicBool::new(false), OnceLock::new());
-        Ok(Self { id, len, path, access, janitor, obsolete, damage })
+        let removal = Removal::new(path, backing, Arc::clone(context.janitor));
+        Ok(Self { id, len, access, damage: OnceLock::new(), removal })
     }
 
     pub(super) fn id(&self) -> SegmentId {
@@ -132,7 +130,7 @@ impl ValueFile {
 
     /// No state refers to it any more; the last one to hold it has it removed.
     pub(super) fn set_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Release);
+        self.removal.set_obsolete();
     }
 
     /// A value that was to be moved elsewhere is damaged or cannot be read, and stays.
@@ -170,7 +168,7 @@ impl ValueFile {
             Access::Positioned(file) => {
                 let mut value = vec![0; reference.len as usize];
                 let read = file.read_at(&mut value, offset);
-                read.map_err(|e| Error::io("read", &self.path, e))?;
+                read.map_err(|e| Error::io("read", self.removal.path(), e))?;
                 Cow::Owned(value)
             }
         };
@@ -186,15 +184,7 @@ impl ValueFile {
     #[cold]
     fn error(&self, reference: &Reference, found: String) -> Error {
         let expected = format!("a value of {} bytes", reference.len);
-        Damage::new(0, expected, found).in_file(&self.path, reference.place.offset)
-    }
-}
-
-impl Drop for ValueFile {
-    fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
-            self.janitor.remove(std::mem::take(&mut self.path));
-        }
+        Damage::new(0, expected, found).in_file(self.removal.path(), reference.place.offset)
     }
 }
 

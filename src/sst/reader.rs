@@ -80,6 +80,12 @@ impl Reader {
         Ok(read_directory(&Source::open(disk, path, id, cache, mode)?)?.meta)
     }
 
+    /// What keeps the bytes of the file: the last of it to go, when the file has no name any more, waits
+    /// until its blocks are freed.
+    pub(crate) fn backing(&self) -> Box<dyn Send + Sync> {
+        self.source.backing()
+    }
+
     /// What the file holds.
     pub(crate) fn meta(&self) -> &FileMeta {
         &self.directory.meta

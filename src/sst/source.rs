@@ -147,6 +147,14 @@ impl Source {
         }
     }
 
+    /// What keeps the bytes of the file.
+    pub(super) fn backing(&self) -> Box<dyn Send + Sync> {
+        match &self.access {
+            Access::Mapped(mapped) => Box::new(mapped.map.clone()),
+            Access::Positioned(file) => Box::new(Arc::clone(file)),
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
