@@ -207,6 +207,8 @@ pub trait Jobs: Send + Sync + fmt::Debug {
     fn assist(&self) -> bool;
     /// Whether jobs run only when [`assist`](Jobs::assist) is called or a test steps them.
     fn stepped(&self) -> bool;
+    /// Called by a long job after each part of it: who waits for its processor may have that meanwhile.
+    fn give_way(&self) {}
     /// Drops queued jobs and waits for running ones to end.
     fn stop(&self);
 }

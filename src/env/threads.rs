@@ -138,6 +138,10 @@ impl Jobs for Threads {
         false
     }
 
+    fn give_way(&self) {
+        thread::yield_now();
+    }
+
     fn stop(&self) {
         self.queues().into_iter().for_each(|queue| queue.stop());
     }

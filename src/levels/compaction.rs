@@ -6,18 +6,18 @@
 //! two compactions run at once whose key ranges and levels touch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::file::TableFile;
 use super::gc::{Rule, Verdict};
 use super::output::{Cut, Outputs};
+use super::pace::Pace;
 use super::separate::Storing;
 use super::snapshots::Horizon;
 use super::state::{Change, Level, LevelState};
 use super::tree::{Flushed, Tree};
 use super::view::Frozen;
 use crate::entry::Cursor;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
@@ -87,14 +87,14 @@ impl Deeper<'_> {
 }
 
 /// Copies what the rule keeps. Returns how many entries it left out; those that range tombstones
-/// cover may be skipped uncounted, without being read. Ends with [`Error::Closed`] once `closing`.
+/// cover may be skipped uncounted, without being read.
 pub(super) fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     rule: &mut Rule,
     deeper: &Deeper<'_>,
     storing: &Storing<'_>,
     outputs: &mut Outputs<'_>,
-    closing: &AtomicBool,
+    pace: &mut Pace<'_>,
 ) -> Result<u64> {
     let mut key: Vec<u8> = Vec::new();
     let mut in_key = false;
@@ -102,10 +102,8 @@ pub(super) fn rewrite(
     let mut dropped = 0;
     merge.seek_to_first()?;
     while let Some(entry) = merge.entry() {
+        pace.step(entry.key.len() + entry.value.len())?;
         if !in_key || entry.key != &*key {
-            if closing.load(Ordering::Relaxed) {
-                return Err(Error::Closed);
-            }
             key.clear();
             key.extend_from_slice(entry.key);
             rule.begin(&key);
@@ -155,8 +153,14 @@ impl Tree {
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
         let storing = Storing::Separated(&separation);
-        let dropped =
-            rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
+        let dropped = rewrite(
+            &mut merge,
+            &mut rule,
+            &deeper,
+            &storing,
+            &mut outputs,
+            &mut Pace::flush(self),
+        )?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
@@ -235,8 +239,14 @@ impl Tree {
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let storing = Storing::Gathered(&state.values);
-        let dropped =
-            rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
+        let dropped = rewrite(
+            &mut merge,
+            &mut rule,
+            &deeper,
+            &storing,
+            &mut outputs,
+            &mut Pace::compaction(self),
+        )?;
         Ok((outputs.finish()?, dropped))
     }
 }

@@ -26,6 +26,7 @@ mod load_files;
 mod manifest;
 mod open;
 mod output;
+mod pace;
 mod picker;
 mod pressure;
 mod ranges;

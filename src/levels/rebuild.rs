@@ -15,6 +15,7 @@ use super::edit::{FileRecord, Inventory};
 use super::gc::Rule;
 use super::open::Opening;
 use super::output::{Cut, Outputs};
+use super::pace::Pace;
 use super::picker;
 use super::recover::Recovered;
 use super::separate::Storing;
@@ -110,7 +111,14 @@ impl Tree {
         let removed: Vec<FileId> = files.iter().map(|file| file.id()).collect();
         let deeper = Deeper { state: &view.levels, output: Level::LAST, inputs: &removed };
         let storing = Storing::Gathered(&view.levels.values);
-        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, &self.closing)?;
+        rewrite(
+            &mut merge,
+            &mut rule,
+            &deeper,
+            &storing,
+            &mut outputs,
+            &mut Pace::compaction(self),
+        )?;
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
             added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),

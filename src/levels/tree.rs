@@ -297,6 +297,11 @@ impl Tree {
         self.blocked_reason(self.worst_debt().1)
     }
 
+    /// Whether writes are made to wait for flushes and compactions.
+    pub(super) fn holds_writes_back(&self) -> bool {
+        self.worst_debt().0 > 0.0
+    }
+
     fn worst_debt(&self) -> (f64, &'static str) {
         let tolerance = Tolerance {
             memtables_bytes: self.sizing.memtables_bytes,

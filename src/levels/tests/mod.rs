@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod manifest;
 mod model;
+mod pace;
 mod picker;
 mod ranges;
 mod salvage;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cache::BlockCache;
 use crate::entry::{Cursor, Kind};
-use crate::env::{Env, SimEnv};
+use crate::env::{Env, Jobs, SimEnv};
 use crate::error::Result;
 use crate::merge::{CacheUse, Merge, Source};
 use crate::options::{Compression, Options, Recovery};
@@ -144,12 +145,16 @@ impl World {
 }
 
 fn open(env: &SimEnv, options: &Options) -> Result<Opened> {
+    open_with(env, options, env.start_jobs(options.background_threads).unwrap())
+}
+
+fn open_with(env: &SimEnv, options: &Options, jobs: Arc<dyn Jobs>) -> Result<Opened> {
     let disk = env.disk();
     let _ = disk.create_dir_all(&PathBuf::from(DIR));
     Tree::open(OpenContext {
         disk,
         clock: env.clock(),
-        jobs: env.start_jobs(options.background_threads).unwrap(),
+        jobs,
         dir: DIR.into(),
         options,
         cache: Arc::new(BlockCache::new(1 << 20)),

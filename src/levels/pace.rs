@@ -1,0 +1,57 @@
+//! [`Pace`]: how a flush or a compaction goes on beside those who write and read.
+//!
+//! Invariant: it ends at the next entry once the tree is closing. As long as no write is made to wait
+//! for it, it gives way after each piece of some fifth of a millisecond to whoever waits for its
+//! processor; a scheduler alone takes a processor away from it every few milliseconds, at a tick, and that is
+//! how long a writer would wait, and others for the log if it has that. Once writes wait for flushes
+//! and compactions (R-E24), these keep what share of the processors the scheduler gives them.
+
+use std::sync::atomic::Ordering;
+
+use super::tree::Tree;
+use crate::error::{Error, Result};
+
+/// Bytes of entries that a compaction reads, and a flush, which is several times as fast, before it gives way.
+const COMPACTION_PIECE_BYTES: usize = 64 << 10;
+const FLUSH_PIECE_BYTES: usize = 256 << 10;
+
+/// How far a job is with the piece it is at.
+pub(super) struct Pace<'a> {
+    tree: &'a Tree,
+    piece_bytes: usize,
+    done_bytes: usize,
+}
+
+impl<'a> Pace<'a> {
+    pub(super) fn flush(tree: &'a Tree) -> Self {
+        Self { tree, piece_bytes: FLUSH_PIECE_BYTES, done_bytes: 0 }
+    }
+
+    pub(super) fn compaction(tree: &'a Tree) -> Self {
+        Self { tree, piece_bytes: COMPACTION_PIECE_BYTES, done_bytes: 0 }
+    }
+
+    /// Before an entry of so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the tree is closing.
+    #[inline]
+    pub(super) fn step(&mut self, bytes: usize) -> Result<()> {
+        if self.tree.closing.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        self.done_bytes += bytes;
+        if self.done_bytes >= self.piece_bytes {
+            self.end_piece();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn end_piece(&mut self) {
+        self.done_bytes = 0;
+        if !self.tree.holds_writes_back() {
+            self.tree.jobs.give_way();
+        }
+    }
+}
