@@ -80,6 +80,10 @@ impl Mapping {
     }
 }
 
+/// What keeps the bytes of an open file: a map of it, or its descriptor. The last one of a file that has
+/// no name any more frees its blocks as it is dropped, and waits for that.
+pub(crate) type Backing = Box<dyn Send + Sync>;
+
 /// Maps a sealed file; `None` if the system has no map to give, of which it has so many for a process.
 pub(crate) fn map(file: &dyn DiskFile) -> io::Result<Option<Mapping>> {
     static TOLD: Once = Once::new();

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
-pub(crate) use mapping::map;
+pub(crate) use mapping::{Backing, map};
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 

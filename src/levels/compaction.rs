@@ -94,7 +94,7 @@ pub(super) fn rewrite(
     deeper: &Deeper<'_>,
     storing: &Storing<'_>,
     outputs: &mut Outputs<'_>,
-    pace: &mut Pace<'_>,
+    mut pace: Pace<'_>,
 ) -> Result<u64> {
     let mut key: Vec<u8> = Vec::new();
     let mut in_key = false;
@@ -153,14 +153,8 @@ impl Tree {
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
         let storing = Storing::Separated(&separation);
-        let dropped = rewrite(
-            &mut merge,
-            &mut rule,
-            &deeper,
-            &storing,
-            &mut outputs,
-            &mut Pace::flush(self),
-        )?;
+        let pace = Pace::flush(self);
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
@@ -239,14 +233,8 @@ impl Tree {
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let storing = Storing::Gathered(&state.values);
-        let dropped = rewrite(
-            &mut merge,
-            &mut rule,
-            &deeper,
-            &storing,
-            &mut outputs,
-            &mut Pace::compaction(self),
-        )?;
+        let pace = Pace::compaction(self);
+        let dropped = rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         Ok((outputs.finish()?, dropped))
     }
 }

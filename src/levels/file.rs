@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::values::Values;
 use crate::entry::{Cursor, Kind};
-use crate::env::{Disk, JobClass, Jobs};
+use crate::env::{Backing, Disk, JobClass, Jobs};
 use crate::error::Result;
 use crate::merge::{CacheUse, SortedFile};
 use crate::metrics::Metrics;
@@ -115,9 +115,6 @@ impl SortedFile for TableFile {
     }
 }
 
-/// What keeps the bytes of an open file: a map of it, or its descriptor.
-pub(crate) type Backing = Box<dyn Send + Sync>;
-
 /// Has an open file removed from its directory when it goes, if it is obsolete by then.
 ///
 /// Whoever lets go of the last map or descriptor of a removed file waits until the file system has freed its blocks: tens of
@@ -173,7 +170,7 @@ impl Janitor {
         self.remove_open(path, None);
     }
 
-    /// The same of a file of which somebody may hold the last there is.
+    /// The same, and drops afterwards what keeps its bytes.
     fn remove_open(self: &Arc<Self>, path: PathBuf, backing: Option<Backing>) {
         let mut queue = self.queue.lock();
         queue.push((path, backing));

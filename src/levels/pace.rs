@@ -1,10 +1,10 @@
 //! [`Pace`]: how a flush or a compaction goes on beside those who write and read.
 //!
-//! Invariant: it ends at the next entry once the tree is closing. As long as no write is made to wait
-//! for it, it gives way after each piece of some fifth of a millisecond to whoever waits for its
-//! processor; a scheduler alone takes a processor away from it every few milliseconds, at a tick, and that is
-//! how long a writer would wait, and others for the log if it has that. Once writes wait for flushes
-//! and compactions (R-E24), these keep what share of the processors the scheduler gives them.
+//! Invariant: it ends at the next entry once the tree is closing. After each piece of some fifth of a
+//! millisecond it gives way to whoever waits for its processor, as long as no write is held back until
+//! flushes and compactions have caught up (R-E24); then they keep the share that the scheduler gives them.
+//! A scheduler by itself takes a processor away from them at a tick, every few milliseconds, and so long a
+//! writer would wait, and others for the log if it has that.
 
 use std::sync::atomic::Ordering;
 

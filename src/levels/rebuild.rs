@@ -111,14 +111,8 @@ impl Tree {
         let removed: Vec<FileId> = files.iter().map(|file| file.id()).collect();
         let deeper = Deeper { state: &view.levels, output: Level::LAST, inputs: &removed };
         let storing = Storing::Gathered(&view.levels.values);
-        rewrite(
-            &mut merge,
-            &mut rule,
-            &deeper,
-            &storing,
-            &mut outputs,
-            &mut Pace::compaction(self),
-        )?;
+        let pace = Pace::compaction(self);
+        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
             added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),

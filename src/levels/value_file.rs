@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::file::{Backing, Janitor, Removal};
-use crate::env::{self, Disk, DiskFile, Mapping};
+use super::file::{Janitor, Removal};
+use crate::env::{self, Backing, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::reference::Reference;

@@ -16,7 +16,7 @@ use super::source::{Caching, Held, Source};
 use super::{FileId, FileMeta, Lookup, SstCursor, row};
 use crate::cache::{BlockCache, Hint};
 use crate::entry::Found;
-use crate::env::Disk;
+use crate::env::{Backing, Disk};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::version::Version;
@@ -80,9 +80,8 @@ impl Reader {
         Ok(read_directory(&Source::open(disk, path, id, cache, mode)?)?.meta)
     }
 
-    /// What keeps the bytes of the file: the last of it to go, when the file has no name any more, waits
-    /// until its blocks are freed.
-    pub(crate) fn backing(&self) -> Box<dyn Send + Sync> {
+    /// What keeps the bytes of the file.
+    pub(crate) fn backing(&self) -> Backing {
         self.source.backing()
     }
 

@@ -15,7 +15,7 @@ use super::index::BlockHandle;
 use super::way::Way;
 use super::windows::Windows;
 use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber, Hint};
-use crate::env::{self, Disk, DiskFile, Mapping};
+use crate::env::{self, Backing, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
@@ -148,7 +148,7 @@ impl Source {
     }
 
     /// What keeps the bytes of the file.
-    pub(super) fn backing(&self) -> Box<dyn Send + Sync> {
+    pub(super) fn backing(&self) -> Backing {
         match &self.access {
             Access::Mapped(mapped) => Box::new(mapped.map.clone()),
             Access::Positioned(file) => Box::new(Arc::clone(file)),
