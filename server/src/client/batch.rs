@@ -1,6 +1,6 @@
 //! Entity group transactions, as a client writes them: all operations of one partition, all or none.
 
-use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::StatusCode;
 use tablestone::{Entity, Version};
@@ -9,12 +9,16 @@ use uuid::Uuid;
 use super::exchange::{Answer, Body, refused};
 use super::{Client, ClientError};
 use crate::address::push_entity_address;
+use crate::error::ErrorCode;
 use crate::headers::Metadata;
 use crate::wire::json::EntityPrinter;
 use crate::wire::{Context, Select, Written};
 
-/// Largest transaction in bytes: the service takes 4 MiB.
+/// Largest transaction: the service takes 100 operations, and 4 MiB.
+const MAX_OPERATIONS: usize = 100;
 const MAX_BYTES: usize = (4 << 20) - (16 << 10);
+/// What servers say of more operations than they take.
+const TOO_MANY: &str = "changes per change set";
 /// How entities are printed: as lines, which have no addresses.
 const CONTEXT: Context<'_> = Context { base: "", account: "", table: "" };
 
@@ -29,9 +33,42 @@ pub enum Write {
     InsertOrMerge,
 }
 
+/// How large transactions may be that a server takes: as the service's may be until it refuses one.
+#[derive(Debug)]
+pub(super) struct Most {
+    operations: AtomicUsize,
+    bytes: AtomicUsize,
+    /// It took so many bytes at once.
+    taken: AtomicUsize,
+}
+
+impl Default for Most {
+    fn default() -> Self {
+        let (operations, bytes) = (MAX_OPERATIONS.into(), MAX_BYTES.into());
+        Self { operations, bytes, taken: AtomicUsize::new(0) }
+    }
+}
+
+impl Most {
+    /// Half of what was sent, if the error is that it was too large; says whether it is.
+    fn lower(&self, error: &ClientError, operations: usize, bytes: usize) -> bool {
+        if error.is(ErrorCode::RequestBodyTooLarge) {
+            self.bytes.fetch_min(bytes / 2, Ordering::Relaxed);
+            return true;
+        }
+        // The code says no more than that something is wrong with the request.
+        let are_too_many =
+            matches!(error, ClientError::Refused { message, .. } if message.contains(TOO_MANY));
+        if are_too_many {
+            self.operations.fetch_min(operations / 2, Ordering::Relaxed);
+        }
+        are_too_many
+    }
+}
+
 impl Client {
-    /// Writes up to 100 entities of one partition, each once, in as few transactions as their size
-    /// allows; gives the number written to `written` after each.
+    /// Writes entities of one partition, each once, in as few transactions as their size and the
+    /// server's limits allow; gives the number written to `written` after each.
     ///
     /// # Errors
     /// [`ClientError`], whose index is that of the entity: transactions before it were done.
@@ -43,36 +80,33 @@ impl Client {
         mut written: impl FnMut(usize),
     ) -> Result<(), ClientError> {
         let form = Form { base: self.endpoint.base(), table, write, id: Uuid::new_v4() };
-        let mut transaction = Transaction::new(form);
-        let mut done = 0;
-        for entity in entities {
-            let operation = transaction.push(entity);
-            if transaction.bytes.len() > MAX_BYTES && transaction.operations > 1 {
-                let next = transaction.split_off(operation);
-                done += self.commit(transaction, done, &mut written)?;
-                transaction = next;
+        let entities: Vec<&Entity> = entities.into_iter().collect();
+        let (mut done, mut rest) = (0, entities.as_slice());
+        while !rest.is_empty() {
+            let transaction = Transaction::of(form, rest, &self.most);
+            let (operations, bytes) = (transaction.operations, transaction.bytes.len());
+            match self.commit(transaction) {
+                Ok(()) => {
+                    written(operations);
+                    done += operations;
+                    rest = rest.get(operations..).unwrap_or_default();
+                }
+                // Once more, with fewer of them.
+                Err(error) if operations > 1 && self.most.lower(&error, operations, bytes) => {}
+                Err(error) => return Err(later(error, done)),
             }
-        }
-        if transaction.operations > 0 {
-            self.commit(transaction, done, &mut written)?;
         }
         Ok(())
     }
 
-    /// Sends a transaction, `done` operations after the first.
-    fn commit(
-        &self,
-        transaction: Transaction<'_>,
-        done: usize,
-        written: &mut impl FnMut(usize),
-    ) -> Result<usize, ClientError> {
-        let operations = transaction.operations;
+    fn commit(&self, transaction: Transaction<'_>) -> Result<(), ClientError> {
         let (content_type, bytes) = transaction.finish();
-        let body = Body::Batch { content_type: &content_type, bytes: &bytes };
+        // A server that refuses a body closes the connection, and who writes to that may not get to read why.
+        let ask_first = bytes.len() > self.most.taken.load(Ordering::Relaxed);
+        let body = Body::Batch { content_type: &content_type, bytes: &bytes, ask_first };
         let answer = self.send("/$batch", body)?;
-        check(&answer).map_err(|error| later(error, done))?;
-        written(operations);
-        Ok(operations)
+        self.most.taken.fetch_max(bytes.len(), Ordering::Relaxed);
+        check(&answer)
     }
 }
 
@@ -126,9 +160,24 @@ impl<'a> Transaction<'a> {
         Self { form, bytes: bytes.into_bytes(), operations: 0 }
     }
 
-    /// Adds an operation; gives where it is.
-    fn push(&mut self, entity: &Entity) -> Range<usize> {
-        let began = self.bytes.len();
+    /// Of as many of the first entities as may be in one: of one at least.
+    fn of(form: Form<'a>, entities: &[&Entity], most: &Most) -> Self {
+        let mut transaction = Self::new(form);
+        let most_bytes = most.bytes.load(Ordering::Relaxed);
+        for entity in entities.iter().take(most.operations.load(Ordering::Relaxed).max(1)) {
+            let before = transaction.bytes.len();
+            transaction.push(entity);
+            if transaction.bytes.len() > most_bytes && transaction.operations > 1 {
+                transaction.bytes.truncate(before);
+                transaction.operations -= 1;
+                break;
+            }
+        }
+        transaction
+    }
+
+    /// Adds an operation.
+    fn push(&mut self, entity: &Entity) {
         let Form { base, table, write, id } = self.form;
         let mut address = format!("{base}/");
         let method = match write {
@@ -153,16 +202,6 @@ impl<'a> Transaction<'a> {
         debug_assert!(printed.is_ok(), "only what is stored can be damaged");
         self.bytes.extend_from_slice(b"\r\n");
         self.operations += 1;
-        began..self.bytes.len()
-    }
-
-    /// Takes the last operation into a transaction of its own.
-    fn split_off(&mut self, last: Range<usize>) -> Self {
-        let mut next = Self::new(self.form);
-        next.bytes.extend(self.bytes.drain(last));
-        next.operations = 1;
-        self.operations -= 1;
-        next
     }
 
     /// Content-Type and body.

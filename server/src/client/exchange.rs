@@ -35,8 +35,8 @@ pub(super) enum Body<'a> {
     Delete,
     /// JSON, POSTed; nothing is to come back.
     Json(&'a [u8]),
-    /// A batch, POSTed.
-    Batch { content_type: &'a str, bytes: &'a [u8] },
+    /// A batch, POSTed; if so it is asked first, the server says whether it wants the body before that is sent.
+    Batch { content_type: &'a str, bytes: &'a [u8], ask_first: bool },
 }
 
 /// A successful answer.
@@ -132,8 +132,10 @@ impl Client {
                 .method(Method::POST)
                 .header("prefer", "return-no-content")
                 .header(header::CONTENT_TYPE, "application/json"),
-            Body::Batch { content_type, .. } => {
-                request.method(Method::POST).header(header::CONTENT_TYPE, content_type)
+            Body::Batch { content_type, ask_first, .. } => {
+                let request =
+                    request.method(Method::POST).header(header::CONTENT_TYPE, content_type);
+                if ask_first { request.header(header::EXPECT, "100-continue") } else { request }
             }
         }
     }

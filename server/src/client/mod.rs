@@ -38,6 +38,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub struct Client {
     agent: Agent,
     endpoint: Endpoint,
+    most: batch::Most,
 }
 
 impl Client {
@@ -49,7 +50,8 @@ impl Client {
         connections: usize,
         certificates: &[CertificateDer<'static>],
     ) -> Self {
-        Self { agent: exchange::agent(connections, certificates), endpoint }
+        let agent = exchange::agent(connections, certificates);
+        Self { agent, endpoint, most: batch::Most::default() }
     }
 
     /// Where the tables are.

@@ -86,3 +86,34 @@ fn r_s06_a_server_with_smaller_pages_is_read() {
     let shown = shell.out(&[&["query", "five"][..], &place].concat());
     assert_eq!(shown.matches("\np ").count(), 5, "{shown}");
 }
+
+/// R-S12: a server that takes smaller transactions than the service does gets those, and all that was to be written.
+#[test]
+fn r_s12_a_server_with_smaller_transactions_is_written() {
+    let shell = Shell::new();
+    shell.write("rows.jsonl", &(1..=250).map(|key| line(key, 1, 100)).collect::<String>());
+    shell.write("large.jsonl", &(line(1, 1, 100) + &line(2, 1, 20_000)));
+    shell.write("long.jsonl", &(1..=60).map(|key| line(key, 1, 30_000)).collect::<String>());
+    for limits in ["transaction_operations = 7", "body_bytes = 20000", "body_bytes = 5000"] {
+        shell.write("small.toml", &format!("limits.{limits}"));
+        let served = format!("served with {limits}");
+        let server = Server::with(&shell, &served, &["--config", "small.toml"]);
+        let place = ["--url", &server.url];
+        let said = shell.out(&[&["import", "rows.jsonl", "--table", "rows"][..], &place].concat());
+        assert!(said.starts_with("250 rows into rows"), "{said}");
+        let exported = shell.out(&[&["export", "--table", "rows"][..], &place].concat());
+        assert_eq!(exported.lines().count(), 250);
+        if limits.starts_with("body") {
+            let large = ["import", "large.jsonl", "--table", "large"];
+            let said = shell.run(&[&large[..], &place].concat()).failure(1);
+            assert!(
+                said.contains("RequestBodyTooLarge") && said.contains("1 row was written"),
+                "{said}"
+            );
+        }
+    }
+    shell.write("small.toml", "limits.body_bytes = 100000");
+    let server = Server::with(&shell, "served long", &["--config", "small.toml"]);
+    let long = ["import", "long.jsonl", "--table", "long", "--url", &server.url];
+    assert!(shell.out(&long).starts_with("60 rows into long"));
+}
