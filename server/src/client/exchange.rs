@@ -35,7 +35,7 @@ pub(super) enum Body<'a> {
     Delete,
     /// JSON, POSTed; nothing is to come back.
     Json(&'a [u8]),
-    /// A batch, POSTed; if so it is asked first, the server says whether it wants the body before that is sent.
+    /// A batch, POSTed; with `ask_first` the server says whether it wants the body before that is sent.
     Batch { content_type: &'a str, bytes: &'a [u8], ask_first: bool },
 }
 
