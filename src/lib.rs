@@ -58,6 +58,7 @@
     clippy::cast_lossless
 )]
 
+mod activity;
 mod cache;
 mod commit;
 mod entity;
@@ -83,6 +84,7 @@ mod version;
 mod wake;
 mod wal;
 
+pub use activity::Activity;
 pub use commit::{Commit, Precondition, RecoveryReport, TornTail};
 #[cfg(feature = "serde")]
 pub use entity::SerdeError;

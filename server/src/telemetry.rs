@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use metrics::{Counter, Gauge, Histogram, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tablestone::Stats;
+use tablestone::{Activity, Stats};
 
 use crate::error::ErrorCode;
 
@@ -242,7 +242,26 @@ const BYTES: &str = "tablestone_answer_bytes_total";
 type EngineFigure = (&'static str, &'static str, ReadFigure);
 type ReadFigure = fn(&Stats) -> f64;
 
-const ENGINE: [EngineFigure; 18] = [
+const ENGINE: [EngineFigure; 25] = [
+    ("tablestone_engine_reads_total", "Gets and pages", |s| s.activity.reads as f64),
+    ("tablestone_engine_rows_read_total", "Entities that they found", |s| {
+        s.activity.rows_read as f64
+    }),
+    ("tablestone_engine_read_bytes_total", "Stored bytes of these", |s| {
+        s.activity.bytes_read as f64
+    }),
+    ("tablestone_engine_examined_total", "Entries that pages looked at", |s| {
+        s.activity.examined as f64
+    }),
+    ("tablestone_engine_rows_written_total", "Entities stored and deleted", |s| {
+        s.activity.rows_written as f64
+    }),
+    ("tablestone_engine_written_bytes_total", "Stored bytes of these", |s| {
+        s.activity.bytes_written as f64
+    }),
+    ("tablestone_engine_failed_writes_total", "Writes that changed nothing", |s| {
+        s.activity.failed_writes as f64
+    }),
     ("tablestone_engine_commits_total", "Commits", |s| s.commits as f64),
     ("tablestone_engine_commit_groups_total", "Groups of commits", |s| s.commit_groups as f64),
     ("tablestone_engine_syncs_total", "Syncs of the log", |s| s.syncs as f64),
@@ -276,6 +295,49 @@ const ENGINE: [EngineFigure; 18] = [
         f64::from(u8::from(s.poisoned.is_some()))
     }),
 ];
+
+/// Figures of tables: name, what it is, how it is read.
+type TableFigure = (&'static str, &'static str, fn(&Activity) -> u64);
+
+const TABLE: [TableFigure; 8] = [
+    ("tablestone_table_reads_total", "Reads of single entities and pages", |a| a.reads),
+    ("tablestone_table_rows_read_total", "Entities that they found", |a| a.rows_read),
+    ("tablestone_table_read_bytes_total", "Stored bytes of these", |a| a.bytes_read),
+    ("tablestone_table_examined_total", "Entries that pages looked at", |a| a.examined),
+    ("tablestone_table_writes_total", "Writes, a transaction being one", |a| a.writes),
+    ("tablestone_table_rows_written_total", "Entities that they stored or deleted", |a| {
+        a.rows_written
+    }),
+    ("tablestone_table_written_bytes_total", "Stored bytes of these", |a| a.bytes_written),
+    ("tablestone_table_failed_writes_total", "Writes that changed nothing", |a| a.failed_writes),
+];
+
+/// What was done with each table, in Prometheus' text form.
+#[derive(Debug, Default)]
+pub(crate) struct TableMetrics {
+    /// The lines of each figure.
+    lines: [String; TABLE.len()],
+}
+
+impl TableMetrics {
+    /// Adds a table; names of accounts and tables need no escapes.
+    pub(crate) fn add(&mut self, account: &str, table: &str, activity: &Activity) {
+        for (lines, (name, _, read)) in self.lines.iter_mut().zip(TABLE) {
+            let count = read(activity);
+            lines.push_str(&format!("{name}{{account=\"{account}\",table=\"{table}\"}} {count}\n"));
+        }
+    }
+
+    pub(crate) fn render(&self) -> String {
+        let figures = self.lines.iter().zip(TABLE);
+        let figures = figures.filter(|(lines, _)| !lines.is_empty());
+        figures
+            .map(|(lines, (name, what, _))| {
+                format!("# HELP {name} {what}\n# TYPE {name} counter\n{lines}\n")
+            })
+            .collect()
+    }
+}
 
 fn describe() {
     metrics::describe_counter!(REQUESTS, "Requests by operation and status");

@@ -11,6 +11,7 @@ use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
 use super::handle::Applied;
 use super::latch::Latches;
 use super::pipeline::Pipeline;
+use crate::activity::{Activity, Tally};
 use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
@@ -60,12 +61,14 @@ pub(crate) struct Incarnation {
     named_at: Version,
     /// The version that dropped it; `u64::MAX` while it lives.
     dropped_at: AtomicU64,
+    /// What was done through handles on it.
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Incarnation {
-    pub(crate) fn new(id: TableId, name: &str, named_at: Version) -> Arc<Self> {
+    pub(crate) fn new(id: TableId, name: &str, named_at: Version, tally: Arc<Tally>) -> Arc<Self> {
         let dropped_at = AtomicU64::new(u64::MAX);
-        Arc::new(Self { id, name: name.into(), named_at, dropped_at })
+        Arc::new(Self { id, name: name.into(), named_at, dropped_at, tally })
     }
 
     pub(crate) fn drop_at(&self, version: Version) {
@@ -114,7 +117,15 @@ impl BatchWrite {
     }
 
     /// Checks the batch and applies it to its table; gives its one version.
-    pub(crate) fn run(mut self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
+    pub(crate) fn run(self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
+        let applied = self.apply(pipeline, table);
+        if applied.result.is_err() {
+            table.tally.add(Activity::failed_write());
+        }
+        applied
+    }
+
+    fn apply(mut self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
         if self.operations.len() > 1 || !self.has_conditions() {
             self.prefetch(&pipeline.tree().view().active);
         }
@@ -128,7 +139,8 @@ impl BatchWrite {
         if self.operations.is_empty() {
             return pipeline.nothing_done();
         }
-        let Self { prefix, operations, rows, .. } = self;
+        let Self { prefix, operations, rows, partition_key_bytes, .. } = self;
+        let bytes = batch_bytes(partition_key_bytes, &operations);
         let prepared = rows.prepare(&prefix, &operations);
         // Keys may take twice as much as they have, of what the options allow.
         let encoded =
@@ -137,6 +149,7 @@ impl BatchWrite {
             return Applied::failed(Version::ZERO, error);
         }
         let version = pipeline.submit(&prepared);
+        table.tally.add(Activity::write(operations.len(), bytes));
         Applied::done(version, version)
     }
 

@@ -8,6 +8,7 @@ use super::batch::Incarnation;
 use super::handle::Applied;
 use super::payload::{Payload, Prepared};
 use super::pipeline::Pipeline;
+use crate::activity::Activity;
 use crate::key;
 use crate::version::Version;
 
@@ -39,6 +40,10 @@ struct ImportRow<'a> {
 impl ImportRow<'_> {
     fn key(&self) -> (&[u8], &[u8]) {
         (self.partition_key, self.row_key)
+    }
+
+    fn bytes(&self) -> usize {
+        self.partition_key.len() + self.row_key.len() + self.value.len()
     }
 }
 
@@ -114,7 +119,8 @@ pub(crate) fn import(
 ) -> Applied<Version> {
     let mut payload = Payload::with_capacity(rows.bytes() + 16 * rows.rows.len());
     let mut hashes = Vec::new();
-    for section in rows.in_key_order().chunk_by(|a, b| a.partition_key == b.partition_key) {
+    let rows = rows.in_key_order();
+    for section in rows.chunk_by(|a, b| a.partition_key == b.partition_key) {
         let partition_key = section.first().map_or(&[][..], |row| row.partition_key);
         let prefix = key::encode_partition(incarnation.id, partition_key);
         hashes.push(key::hash(&prefix));
@@ -129,6 +135,8 @@ pub(crate) fn import(
         return refused;
     }
     let version = pipeline.submit(&prepared);
+    let bytes = rows.iter().map(ImportRow::bytes).sum();
+    incarnation.tally.add(Activity::write(rows.len(), bytes));
     Applied::done(version, version)
 }
 

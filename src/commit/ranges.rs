@@ -8,6 +8,7 @@ use super::batch::Incarnation;
 use super::handle::Applied;
 use super::payload::{Payload, Prepared};
 use super::pipeline::Pipeline;
+use crate::activity::Activity;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::read::{
@@ -55,6 +56,7 @@ pub(crate) fn delete_rows(
             pipeline.submit(&Prepared::new(payload))
         }
     };
+    incarnation.tally.add(Activity::write(0, 0));
     Applied::done(version, version)
 }
 

@@ -218,8 +218,8 @@ impl<'p> PageBuilder<'p> {
         next: Option<Continuation>,
         examined: u64,
     ) -> PageData {
-        let Self { bytes, rows, taken, .. } = self;
-        PageData { bytes, rows, taken, stop, next, examined }
+        let Self { bytes, rows, taken, stored_bytes, .. } = self;
+        PageData { bytes, rows, taken, stored_bytes, stop, next, examined }
     }
 }
 

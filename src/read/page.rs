@@ -88,6 +88,8 @@ pub(crate) struct PageData {
     pub(super) rows: Vec<RowSlot>,
     /// How many entities were taken: as many as there are rows, unless they were lent.
     pub(crate) taken: usize,
+    /// Bytes of their keys and values, as they are stored.
+    pub(crate) stored_bytes: usize,
     pub(crate) stop: StopReason,
     /// Where the next page starts; `None` exactly if there is none.
     pub(crate) next: Option<Continuation>,
@@ -99,7 +101,8 @@ impl PageData {
     /// The page of who wants no entities.
     pub(crate) fn empty() -> Self {
         let (bytes, rows) = (Vec::new(), Vec::new());
-        Self { bytes, rows, taken: 0, stop: StopReason::Top, next: None, examined: 0 }
+        let (taken, stored_bytes, examined) = (0, 0, 0);
+        Self { bytes, rows, taken, stored_bytes, stop: StopReason::Top, next: None, examined }
     }
 
     pub(crate) fn len(&self) -> usize {

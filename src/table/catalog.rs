@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::activity::{Activity, Tally};
 use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Error, Result};
@@ -60,8 +61,56 @@ pub struct TableList {
 /// Names to incarnations, with the incarnations that handles are open on.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// By id; an incarnation without handles costs nothing but its catalog entry (R-E03).
-    open: Mutex<HashMap<TableId, Weak<Incarnation>>>,
+    open: Mutex<Open>,
+}
+
+/// The incarnations that handles are open on, and what was done through handles.
+#[derive(Debug, Default)]
+struct Open {
+    /// An incarnation without handles costs nothing but its catalog entry (R-E03), once others take its place.
+    incarnations: HashMap<TableId, (Weak<Incarnation>, Arc<Tally>)>,
+    /// What was done through handles on those that are no longer here.
+    before: Activity,
+}
+
+impl Open {
+    /// The incarnation with this id; all handles on a table share one.
+    fn enter(&mut self, id: TableId, name: &str, named_at: Version) -> Arc<Incarnation> {
+        if let Some(incarnation) = self.get(id) {
+            return incarnation;
+        }
+        if self.incarnations.len() == self.incarnations.capacity() {
+            self.forget_closed();
+        }
+        let tally = Arc::default();
+        let incarnation = Incarnation::new(id, name, named_at, Arc::clone(&tally));
+        let entry = (Arc::downgrade(&incarnation), tally);
+        if let Some((_, closed)) = self.incarnations.insert(id, entry) {
+            self.before += closed.sum();
+        }
+        incarnation
+    }
+
+    fn get(&self, id: TableId) -> Option<Arc<Incarnation>> {
+        self.incarnations.get(&id).and_then(|(incarnation, _)| incarnation.upgrade())
+    }
+
+    fn forget_closed(&mut self) {
+        let before = &mut self.before;
+        self.incarnations.retain(|_, (incarnation, tally)| {
+            let is_open = incarnation.strong_count() > 0;
+            if !is_open {
+                *before += tally.sum();
+            }
+            is_open
+        });
+    }
+
+    fn activity(&self) -> Activity {
+        let mut sum = self.before;
+        self.incarnations.values().for_each(|(_, tally)| sum += tally.sum());
+        sum
+    }
 }
 
 /// A load that has begun.
@@ -105,7 +154,7 @@ impl Catalog {
         payload.put(NEXT_ID, &encode_id(next.next()));
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
-        Applied::done(version, entered(&mut self.open.lock(), next, name, version))
+        Applied::done(version, self.open.lock().enter(next, name, version))
     }
 
     /// Gives out an id for a table that is to be loaded before it gets its name.
@@ -192,7 +241,7 @@ impl Catalog {
             payload.delete_range(&low, &high);
         }
         let version = pipeline.submit_deletion(&Prepared::new(payload), &low, &high);
-        if let Some(open) = self.open.lock().remove(&id).and_then(|weak| weak.upgrade()) {
+        if let Some(open) = self.open.lock().get(id) {
             open.drop_at(version);
         }
         Applied::done(version, version)
@@ -242,11 +291,16 @@ impl Catalog {
         let (entry, found) = {
             let mut open = self.open.lock();
             let entry = lookup(pipeline, name.as_bytes())?;
-            let found = entry.id.map(|id| entered(&mut open, id, name, entry.version));
+            let found = entry.id.map(|id| open.enter(id, name, entry.version));
             (entry, found)
         };
         pipeline.wait(entry.version)?;
         found.ok_or_else(|| Error::TableNotFound(name.into()))
+    }
+
+    /// What was done through handles on any table.
+    pub(super) fn activity(&self) -> Activity {
+        self.open.lock().activity()
     }
 }
 
@@ -264,24 +318,6 @@ fn free_id(pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
 /// The encoded partitions of names and of loads.
 fn partitions() -> [Vec<u8>; 2] {
     [NAMES, LOADS].map(|partition_key| key::encode_partition(TableId::CATALOG, partition_key))
-}
-
-/// The incarnation with this id; all handles on a table share one.
-fn entered(
-    open: &mut HashMap<TableId, Weak<Incarnation>>,
-    id: TableId,
-    name: &str,
-    named_at: Version,
-) -> Arc<Incarnation> {
-    if let Some(incarnation) = open.get(&id).and_then(Weak::upgrade) {
-        return incarnation;
-    }
-    if open.len() == open.capacity() {
-        open.retain(|_, weak| weak.strong_count() > 0);
-    }
-    let incarnation = Incarnation::new(id, name, named_at);
-    open.insert(id, Arc::downgrade(&incarnation));
-    incarnation
 }
 
 /// Whether nothing was ever stored in a table, or nothing is left of it.

@@ -254,7 +254,7 @@ impl Database {
     /// Counters and sizes.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::read(&self.inner.pipeline)
+        Stats::read(&self.inner.pipeline, self.inner.catalog.activity())
     }
 
     /// Reads every table file through, checking all checksums and the order of keys.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::continuation::Continuation;
 use super::page::{Page, PageEnd};
 use super::view::{ALL, Bounds, TableView, owned_bounds};
+use crate::activity::Activity;
 use crate::error::Result;
 use crate::read::{
     self, Direction, HookResult, PageData, PartitionStop, Partitions, RowRef, ScanHooks,
@@ -309,6 +310,8 @@ impl Query {
             0 => PageData::empty(),
             _ => read::scan(&view, request, &limits, hooks, at, clock)?,
         };
+        let read = Activity::read(data.taken, data.stored_bytes);
+        self.view.count(Activity { examined: data.examined, ..read });
         Ok((data, at))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::activity::Activity;
 use crate::commit::Pipeline;
 
 /// What a database holds and has done since it was opened. Counters are read one after the other:
@@ -25,6 +26,8 @@ use crate::commit::Pipeline;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
+    /// What was read and written through all tables.
+    pub activity: Activity,
     /// Commits, each a single write, a batch or a part of an import.
     pub commits: u64,
     /// Groups of commits written to the log together.
@@ -108,7 +111,7 @@ pub struct LevelStats {
 }
 
 impl Stats {
-    pub(super) fn read(pipeline: &Pipeline) -> Self {
+    pub(super) fn read(pipeline: &Pipeline, activity: Activity) -> Self {
         let commit = pipeline.stats();
         let tree = pipeline.tree().stats();
         let levels = tree.levels.iter().map(|level| LevelStats {
@@ -119,6 +122,7 @@ impl Stats {
         });
         let cache = pipeline.tree().cache().stats();
         Self {
+            activity,
             commits: commit.commits,
             commit_groups: commit.groups,
             largest_group: commit.largest_group,

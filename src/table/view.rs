@@ -11,6 +11,7 @@ use super::database::Inner;
 use super::page::Row;
 use super::query::Query;
 use super::snapshot::Snapshot;
+use crate::activity::Activity;
 use crate::commit::Incarnation;
 use crate::entry::Kind;
 use crate::error::Result;
@@ -75,9 +76,19 @@ impl TableView {
         row_key: impl AsRef<[u8]>,
         read: impl FnOnce(Version, &[u8]) -> T,
     ) -> Result<Option<T>> {
-        self.look_up(partition_key.as_ref(), row_key.as_ref(), |view, lookup, at| {
-            read::get(view, lookup, at, |found| read(found.version, found.value))
-        })
+        let (partition_key, row_key) = (partition_key.as_ref(), row_key.as_ref());
+        let mut value_bytes = 0;
+        let found = self.look_up(partition_key, row_key, |view, lookup, at| {
+            read::get(view, lookup, at, |found| {
+                value_bytes = found.value.len();
+                read(found.version, found.value)
+            })
+        })?;
+        self.count(match found {
+            Some(_) => Activity::read(1, partition_key.len() + row_key.len() + value_bytes),
+            None => Activity::read(0, 0),
+        });
+        Ok(found)
     }
 
     /// Whether an entity exists. Its value is not read, if it is a large one.
@@ -89,11 +100,16 @@ impl TableView {
         partition_key: impl AsRef<[u8]>,
         row_key: impl AsRef<[u8]>,
     ) -> Result<bool> {
-        let found =
-            self.look_up(partition_key.as_ref(), row_key.as_ref(), |view, lookup, at| {
-                read::get_raw(view, lookup, at, |found| found.kind != Kind::Delete)
-            })?;
-        Ok(found.unwrap_or(false))
+        let (partition_key, row_key) = (partition_key.as_ref(), row_key.as_ref());
+        let found = self.look_up(partition_key, row_key, |view, lookup, at| {
+            read::get_raw(view, lookup, at, |found| found.kind != Kind::Delete)
+        })?;
+        let exists = found.unwrap_or(false);
+        self.count(match exists {
+            true => Activity::read(1, partition_key.len() + row_key.len()),
+            false => Activity::read(0, 0),
+        });
+        Ok(exists)
     }
 
     fn look_up<T>(
@@ -136,11 +152,15 @@ impl TableView {
         let mut made: Vec<Option<T>> = row_keys.iter().map(|_| None).collect();
         let (view, at) = self.read_point()?;
         let partition = key::encode_partition(self.incarnation.id, partition_key);
+        let (mut rows, mut bytes) = (0, 0);
         read::multi_get(&view, &partition, row_keys, at, |index, found| {
             if let (Some(made), Some(row_key)) = (made.get_mut(index), row_keys.get(index)) {
+                rows += 1;
+                bytes += partition_key.len() + row_key.len() + found.value.len();
                 *made = Some(read(row_key, found.version, found.value));
             }
         })?;
+        self.count(Activity::read(rows, bytes));
         Ok(made)
     }
 
@@ -197,6 +217,17 @@ impl TableView {
         read::split_points(&view, self.incarnation.id, parts)
     }
 
+    /// What was read and written through all handles on the table (R-E23).
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.incarnation.tally.sum()
+    }
+
+    #[inline]
+    pub(super) fn count(&self, done: Activity) {
+        self.incarnation.tally.add(done);
+    }
+
     /// What to read and the version to read it at.
     pub(super) fn read_point(&self) -> Result<(Guard<Arc<View>>, Version)> {
         let (view, newest) = self.inner.pipeline().tree().read_point();
@@ -233,7 +264,7 @@ pub(super) fn catalog(inner: &Arc<Inner>) -> TableView {
 pub(super) fn by_id(inner: &Arc<Inner>, id: TableId, name: &str) -> TableView {
     TableView {
         inner: Arc::clone(inner),
-        incarnation: Incarnation::new(id, name, Version::ZERO),
+        incarnation: Incarnation::new(id, name, Version::ZERO, Arc::default()),
         snapshot: None,
     }
 }

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod activity;
 mod async_commits;
 mod batches;
 mod conditional_writes;

@@ -238,14 +238,17 @@ fn open(config: &Config) -> Result<Database, CliError> {
 
 /// What operators ask, of a service that is there when its database has been opened.
 fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness) -> Admin {
-    let (troubled, counted) = (Arc::clone(served), Arc::clone(served));
+    let troubled = Arc::clone(served);
     let trouble = move || {
         let poisoned = troubled.get()?.database().stats().poisoned;
         poisoned.map(|why| format!("read-only: {why}"))
     };
-    let render = |it: &Arc<TableService>| it.telemetry().render(&it.database().stats());
-    let metrics = move || counted.get().map(render).unwrap_or_default();
-    Admin::new(ready, trouble, metrics)
+    let shown = |show: fn(&TableService) -> String| {
+        let served = Arc::clone(served);
+        move || served.get().map(|service| show(service)).unwrap_or_default()
+    };
+    let metrics = shown(|service| service.telemetry().render(&service.database().stats()));
+    Admin::new(ready, trouble, metrics, shown(TableService::table_metrics))
 }
 
 async fn sum_up(service: Arc<TableService>) {

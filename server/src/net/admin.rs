@@ -30,13 +30,15 @@ impl Readiness {
     }
 }
 
-/// Answers `GET /health` (200 as long as the process does anything), `GET /ready` (200 or 503) and
-/// `GET /metrics` (the text form of Prometheus).
+/// Answers `GET /health` (200 as long as the process does anything), `GET /ready` (200 or 503), `GET /metrics`
+/// and, of each table, `GET /metrics/tables` (the text form of Prometheus).
 pub struct Admin {
     ready: Readiness,
     /// Why the service cannot serve although it listens; `None` if it can.
     trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// Of each table: apart, because there may be many.
+    table_metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
 impl Admin {
@@ -45,8 +47,10 @@ impl Admin {
         ready: Readiness,
         trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
         metrics: impl Fn() -> String + Send + Sync + 'static,
+        table_metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
-        Self { ready, trouble: Box::new(trouble), metrics: Box::new(metrics) }
+        let (trouble, metrics) = (Box::new(trouble), Box::new(metrics));
+        Self { ready, trouble, metrics, table_metrics: Box::new(table_metrics) }
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<AnswerBody> {
@@ -61,13 +65,11 @@ impl Admin {
                     Some(trouble) => text(StatusCode::SERVICE_UNAVAILABLE, trouble + "\n"),
                 }
             }
-            (&Method::GET | &Method::HEAD, "/metrics") => {
-                let mut answer = text(StatusCode::OK, (self.metrics)());
-                answer.headers_mut().insert(header::CONTENT_TYPE, METRICS);
-                answer
-            }
+            (&Method::GET | &Method::HEAD, "/metrics") => metrics((self.metrics)()),
+            (&Method::GET | &Method::HEAD, "/metrics/tables") => metrics((self.table_metrics)()),
             (&Method::GET | &Method::HEAD, _) => {
-                text(StatusCode::NOT_FOUND, "there are /health, /ready and /metrics\n")
+                let paths = "there are /health, /ready, /metrics and /metrics/tables\n";
+                text(StatusCode::NOT_FOUND, paths)
             }
             _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET is all that there is\n"),
         }
@@ -84,6 +86,12 @@ impl fmt::Debug for Admin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Admin").field("ready", &self.ready).finish_non_exhaustive()
     }
+}
+
+fn metrics(shown: String) -> Response<AnswerBody> {
+    let mut answer = text(StatusCode::OK, shown);
+    answer.headers_mut().insert(header::CONTENT_TYPE, METRICS);
+    answer
 }
 
 fn text(status: StatusCode, text: impl Into<String>) -> Response<AnswerBody> {
@@ -103,14 +111,20 @@ mod tests {
         let trouble = Arc::new(AtomicBool::new(false));
         let troubled = Arc::clone(&trouble);
         let trouble_of = move || troubled.load(Ordering::Relaxed).then(|| "read-only".to_owned());
-        let admin = Admin::new(ready.clone(), trouble_of, || "a_metric 1\n".into());
+        let admin = Admin::new(
+            ready.clone(),
+            trouble_of,
+            || "a_metric 1\n".into(),
+            || "of_tables 1\n".into(),
+        );
         let status = |path| admin.answer(&Method::GET, path).status().as_u16();
         assert_eq!((status("/health"), status("/ready")), (200, 503));
         ready.set(true);
         assert_eq!((status("/health"), status("/ready")), (200, 200));
         trouble.store(true, Ordering::Relaxed);
         assert_eq!((status("/health"), status("/ready")), (200, 503));
-        assert_eq!((status("/metrics"), status("/")), (200, 404));
+        assert_eq!((status("/metrics"), status("/metrics/tables")), (200, 200));
+        assert_eq!(status("/"), 404);
         assert_eq!(admin.answer(&Method::POST, "/metrics").status().as_u16(), 405);
     }
 }

@@ -39,6 +39,13 @@ impl Accounts {
     pub(super) fn get(&self, name: &str) -> Option<&Arc<AccountState>> {
         self.by_name.get(name)
     }
+
+    /// In the order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &AccountState> {
+        let mut accounts: Vec<_> = self.by_name.values().map(|account| &**account).collect();
+        accounts.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+        accounts.into_iter()
+    }
 }
 
 /// An account as requests see it. The catalog changes it, after the database has changed.
@@ -102,6 +109,14 @@ impl AccountState {
         lower.copy_from_slice(name.as_bytes());
         lower.make_ascii_lowercase();
         self.tables.read().get(std::str::from_utf8(lower).ok()?).cloned()
+    }
+
+    /// In the order of their names in lower case.
+    pub(super) fn tables(&self) -> Vec<Arc<TableState>> {
+        let tables = self.tables.read();
+        let mut by_name: Vec<_> = tables.iter().collect();
+        by_name.sort_unstable_by_key(|(name, _)| *name);
+        by_name.into_iter().map(|(_, table)| Arc::clone(table)).collect()
     }
 
     pub(super) fn insert(&self, table: Arc<TableState>) {

@@ -45,7 +45,7 @@ use crate::config::Limits;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{ApiVersion, Common, Verb, check_host, host};
 use crate::net::{Handler, Peer};
-use crate::telemetry::{Action, Finished, Telemetry};
+use crate::telemetry::{Action, Finished, TableMetrics, Telemetry};
 use crate::wire::xml::ServiceProperties;
 
 pub use self::catalog::OpenError;
@@ -95,6 +95,18 @@ impl TableService {
     #[must_use]
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
+    }
+
+    /// What was done with each table since the service was opened, in the text form of Prometheus.
+    #[must_use]
+    pub fn table_metrics(&self) -> String {
+        let mut metrics = TableMetrics::default();
+        for account in self.accounts.iter() {
+            for table in account.tables() {
+                metrics.add(account.name(), &table.name, &table.entities.as_bytes().activity());
+            }
+        }
+        metrics.render()
     }
 
     /// The answer to a request.

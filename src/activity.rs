@@ -1,0 +1,289 @@
+//! [`Activity`]: what was read and written, and [`Tally`], where it is counted.
+//!
+//! Invariant: a thread that has a number adds in a place that nobody else writes, so it needs a load and
+//! a store and no atomic addition, three of which would be a twentieth of a get; threads beyond the numbers
+//! share the last place and do add atomically. Whoever is given a number that another thread had sees what
+//! that one counted.
+
+use std::ops::AddAssign;
+use std::sync::{LazyLock, OnceLock};
+use std::thread::available_parallelism;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What was read and written, of one table or of all.
+///
+/// The counts of a table begin when a handle on it is opened while there is no other, so who meters tables
+/// keeps their handles. They grow and are not kept over a restart; the difference of two readings is what
+/// happened in between. Operations that failed to read what they needed ([`Error::Corruption`](crate::Error::Corruption),
+/// [`Error::Io`](crate::Error::Io)) are not counted as reads.
+///
+/// ```
+/// use tablestone::{Database, Options, Precondition};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table("people").wait()?;
+/// people.insert("de", "karl", "born 1854").wait()?;
+/// assert!(people.insert("de", "karl", "born 1853").wait().is_err());
+/// people.get("de", "karl")?;
+/// let activity = people.activity();
+/// assert_eq!((activity.writes, activity.failed_writes, activity.rows_written), (1, 1, 1));
+/// assert_eq!((activity.reads, activity.rows_read, activity.bytes_read), (1, 1, 15));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Activity {
+    /// Gets, multi-gets and pages.
+    pub reads: u64,
+    /// Entities that they found.
+    pub rows_read: u64,
+    /// Bytes of the keys and values of these, as they are stored; of an entity that was only asked for its
+    /// existence, of the keys.
+    pub bytes_read: u64,
+    /// Entries that pages looked at, deleted and filtered ones included.
+    pub examined: u64,
+    /// Commits: single writes, batches, deletions of ranges, parts of imports.
+    pub writes: u64,
+    /// Entities that they stored or deleted; a deletion of a range counts none. Those of
+    /// [`load_table`](crate::Database::load_table) are in its report alone.
+    pub rows_written: u64,
+    /// Bytes of the keys and values of these.
+    pub bytes_written: u64,
+    /// Writes that changed nothing because of what is stored: mostly, a precondition did not hold.
+    pub failed_writes: u64,
+}
+
+const FIGURES: usize = 8;
+
+impl Activity {
+    #[inline]
+    fn figures(self) -> [u64; FIGURES] {
+        let Self { reads, rows_read, bytes_read, examined, .. } = self;
+        let Self { writes, rows_written, bytes_written, failed_writes, .. } = self;
+        [reads, rows_read, bytes_read, examined, writes, rows_written, bytes_written, failed_writes]
+    }
+
+    fn from_figures(figures: [u64; FIGURES]) -> Self {
+        let [reads, rows_read, bytes_read, examined, rest @ ..] = figures;
+        let [writes, rows_written, bytes_written, failed_writes] = rest;
+        Self {
+            reads,
+            rows_read,
+            bytes_read,
+            examined,
+            writes,
+            rows_written,
+            bytes_written,
+            failed_writes,
+        }
+    }
+
+    /// A read of single entities: how many were found, and the bytes of their keys and values.
+    #[inline]
+    pub(crate) fn read(rows: usize, bytes: usize) -> Self {
+        Self { reads: 1, rows_read: rows as u64, bytes_read: bytes as u64, ..Self::default() }
+    }
+
+    /// A write: how many entities it stored or deleted, and the bytes of their keys and values.
+    #[inline]
+    pub(crate) fn write(rows: usize, bytes: usize) -> Self {
+        Self {
+            writes: 1,
+            rows_written: rows as u64,
+            bytes_written: bytes as u64,
+            ..Self::default()
+        }
+    }
+
+    /// A write that changed nothing.
+    #[inline]
+    pub(crate) fn failed_write() -> Self {
+        Self { failed_writes: 1, ..Self::default() }
+    }
+}
+
+impl AddAssign for Activity {
+    fn add_assign(&mut self, more: Self) {
+        let mut figures = self.figures();
+        for (figure, more) in figures.iter_mut().zip(more.figures()) {
+            *figure = figure.wrapping_add(more);
+        }
+        *self = Self::from_figures(figures);
+    }
+}
+
+/// Counts what is done, by many threads. One that nothing was added to takes no memory of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// One for each number, and the last for threads without.
+    places: OnceLock<Box<[Place]>>,
+}
+
+/// What one thread, or those without a number, counted: one line of memory.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Place([AtomicU64; FIGURES]);
+
+impl Place {
+    /// Adds what the only thread that ever writes here did.
+    #[inline]
+    fn add_alone(&self, done: Activity) {
+        for (figure, more) in self.0.iter().zip(done.figures()).filter(|(_, more)| *more > 0) {
+            figure.store(figure.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn add_among_others(&self, done: Activity) {
+        for (figure, more) in self.0.iter().zip(done.figures()).filter(|(_, more)| *more > 0) {
+            figure.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self) -> Activity {
+        Activity::from_figures(self.0.each_ref().map(|figure| figure.load(Ordering::Relaxed)))
+    }
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn add(&self, done: Activity) {
+        let places = self.places.get_or_init(places);
+        let number = NUMBER.try_with(|number| number.0).ok().flatten();
+        match number.and_then(|number| places.get(number)) {
+            Some(own) => own.add_alone(done),
+            None => places.iter().last().into_iter().for_each(|last| last.add_among_others(done)),
+        }
+    }
+
+    /// All that was added so far. What is being added meanwhile may be missing, in parts.
+    pub(crate) fn sum(&self) -> Activity {
+        let mut sum = Activity::default();
+        for place in self.places.get().into_iter().flatten() {
+            sum += place.sum();
+        }
+        sum
+    }
+}
+
+#[cold]
+fn places() -> Box<[Place]> {
+    (0..=NUMBERS.count).map(|_| Place::default()).collect()
+}
+
+/// Numbers for threads, of the whole process: more than run at once, few enough that a tally stays small.
+static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
+    let processors = available_parallelism().map_or(1, usize::from);
+    Numbers::new((4 * processors).clamp(8, 64))
+});
+
+std::thread_local! {
+    /// This thread's, until it ends.
+    static NUMBER: Number = Number(NUMBERS.take());
+}
+
+struct Number(Option<usize>);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        if let Some(number) = self.0 {
+            NUMBERS.give_back(number);
+        }
+    }
+}
+
+/// Up to 64 numbers, each taken by one thread at a time.
+struct Numbers {
+    count: usize,
+    /// A bit for each number that is taken.
+    taken: AtomicU64,
+}
+
+impl Numbers {
+    fn new(count: usize) -> Self {
+        Self { count, taken: AtomicU64::new(0) }
+    }
+
+    /// The lowest number that is free. Acquires what its last owner released.
+    fn take(&self) -> Option<usize> {
+        let lowest = |taken: u64| {
+            let number = taken.trailing_ones();
+            (number < u64::BITS.min(self.count as u32)).then_some(number)
+        };
+        let mark = |taken| lowest(taken).map(|number| taken | 1 << number);
+        let before = self.taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, mark);
+        before.ok().and_then(lowest).map(|number| number as usize)
+    }
+
+    fn give_back(&self, number: usize) {
+        self.taken.fetch_and(!(1 << number), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// R-E23
+    #[test]
+    fn no_count_is_lost_among_more_threads_than_numbers() {
+        let tally = Tally::default();
+        let done = Activity { bytes_read: 7, examined: 3, ..Activity::read(1, 0) };
+        std::thread::scope(|scope| {
+            for _ in 0..NUMBERS.count + 5 {
+                scope.spawn(|| (0..1_000).for_each(|_| tally.add(done)));
+            }
+        });
+        let rounds = 1_000 * (NUMBERS.count as u64 + 5);
+        let all = Activity { bytes_read: 7 * rounds, examined: 3 * rounds, ..tally.sum() };
+        assert_eq!(tally.sum(), Activity { reads: rounds, rows_read: rounds, ..all });
+    }
+
+    #[test]
+    fn numbers_are_given_again_and_never_twice_at_once() {
+        let numbers = Numbers::new(2);
+        assert_eq!([numbers.take(), numbers.take(), numbers.take()], [Some(0), Some(1), None]);
+        numbers.give_back(0);
+        assert_eq!([numbers.take(), numbers.take()], [Some(0), None]);
+        let all = Numbers::new(64);
+        assert_eq!((0..65).filter_map(|_| all.take()).sum::<usize>(), 64 * 63 / 2);
+    }
+}
+
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p tablestone --lib --release loom_`.
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    #[test]
+    fn loom_who_gets_a_number_sees_what_its_last_owner_counted() {
+        loom::model(|| {
+            let shared = Arc::new((Numbers::new(1), [Place::default(), Place::default()]));
+            let count = |shared: &(Numbers, [Place; 2])| {
+                let (numbers, [own, others]) = shared;
+                match numbers.take() {
+                    Some(number) => {
+                        own.add_alone(Activity::write(1, 1));
+                        numbers.give_back(number);
+                    }
+                    None => others.add_among_others(Activity::write(1, 1)),
+                }
+            };
+            let there = Arc::clone(&shared);
+            let other = thread::spawn(move || count(&there));
+            count(&shared);
+            other.join().unwrap();
+            count(&shared);
+            let mut sum = Activity::default();
+            shared.1.iter().for_each(|place| sum += place.sum());
+            assert_eq!((sum.writes, sum.rows_written), (3, 3));
+        });
+    }
+}
