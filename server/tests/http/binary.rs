@@ -28,7 +28,7 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     assert!(metrics.text().contains(line), "{}", metrics.text());
     assert!(metrics.text().contains("tablestone_engine_commits_total"));
     let tables = operator.get("/metrics/tables").await;
-    let of_people = r#"{account="devstoreaccount1",table="people"}"#;
+    let of_people = r#"{account="mine",table="people"}"#;
     for figure in ["writes_total", "rows_written_total"] {
         let line = format!("tablestone_table_{figure}{of_people} 1\n");
         assert!(tables.text().contains(&line), "{}", tables.text());
