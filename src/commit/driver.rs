@@ -322,7 +322,7 @@ impl Pipeline {
         // Those whose commit came too late, and those who wait to be let in: no job will.
         drop(self.waiters.wake_through(Version::MAX).and(self.synced.wake_all()));
         self.tree.waiters().wake_all();
-        sealed
+        sealed.and_then(|last| self.tree.log_closed(last))
     }
 
     pub(crate) fn stats(&self) -> CommitStats {

@@ -14,6 +14,7 @@ use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::{Durability, Options, ReadMode};
+use crate::version::Version;
 use crate::wal::{self, SegmentId};
 
 /// The file whose lock says that the directory is open.
@@ -122,7 +123,7 @@ fn open_locked(
     jobs: &Arc<dyn Jobs>,
 ) -> Result<(Arc<Pipeline>, RecoveryReport)> {
     let sizing = options.sizing();
-    let OpenedTree { tree, lost } = Tree::open(OpenContext {
+    let OpenedTree { tree, log_end, lost } = Tree::open(OpenContext {
         disk: Arc::clone(disk),
         clock: options.env.clock(),
         jobs: Arc::clone(jobs),
@@ -138,8 +139,11 @@ fn open_locked(
     // No manifest names the place yet, or the one that does is damaged.
     let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
+    // What is in table files may be gone from the log.
+    let reach = if log_end > tree.newest() { log_end } else { Version::ZERO };
+    let extent = wal::Extent { first, reach };
     let replayed =
-        replaying(target, |visit| wal::replay(disk, dir, first, options.recovery, visit))?;
+        replaying(target, |visit| wal::replay(disk, dir, extent, options.recovery, visit))?;
     if !replayed.lost.is_empty() {
         memtable.forget_places();
     }

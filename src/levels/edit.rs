@@ -4,10 +4,10 @@
 //! there, adds one twice, makes two files of a level overlap) is damage, never applied in part.
 //!
 //! Layout, in varints but for the first byte: edit format, next file id, flushed version, first
-//! log segment; then four lists, each with its length before it: files added (level, version
-//! bound of the range tombstones applied, description, in format 2 bytes of log segments that it
-//! refers to), file ids removed, range tombstones added
-//! and removed (start, end, version).
+//! log segment, in format 3 the version at which the log was closed; then four lists, each with its length
+//! before it: files added (level, version bound of the range tombstones applied, description, from format 2
+//! on bytes of log segments that it refers to), file ids removed, range tombstones added and removed (start,
+//! end, version).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,10 @@ use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
-/// The newest layout of an edit this build knows: a file added ends with its referenced bytes.
-pub(crate) const EDIT_FORMAT: u8 = 2;
+/// The newest layout of an edit this build knows: it may say where the log was closed.
+pub(crate) const EDIT_FORMAT: u8 = 3;
+/// The layout in which a file added ends with its referenced bytes.
+const EDIT_FORMAT_WITH_REFERENCES: u8 = 2;
 /// The layout of an edit that adds no file which refers to values.
 const EDIT_FORMAT_WITHOUT_REFERENCES: u8 = 1;
 
@@ -44,6 +46,8 @@ pub(crate) struct Edit {
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
     pub(crate) flushed: Version,
     pub(crate) log_start: SegmentId,
+    /// The log was closed with everything up to this version in it, but for what is flushed; zero if it goes on.
+    pub(crate) log_end: Version,
     /// No file with this id or a later one was ever part of the tree.
     pub(crate) next_file: FileId,
 }
@@ -66,9 +70,12 @@ impl Edit {
     /// The oldest layout that can say all of it: earlier builds read what they can.
     fn format(&self) -> u8 {
         let refers = |file: &FileRecord| !file.meta.referenced.is_empty();
-        match self.added.iter().any(refers) {
-            true => EDIT_FORMAT,
-            false => EDIT_FORMAT_WITHOUT_REFERENCES,
+        if self.log_end > Version::ZERO {
+            EDIT_FORMAT
+        } else if self.added.iter().any(refers) {
+            EDIT_FORMAT_WITH_REFERENCES
+        } else {
+            EDIT_FORMAT_WITHOUT_REFERENCES
         }
     }
 
@@ -77,6 +84,9 @@ impl Edit {
         let mut out = vec![format];
         for number in [self.next_file.get(), self.flushed.ticks(), self.log_start.get()] {
             push_varint(&mut out, number);
+        }
+        if format == EDIT_FORMAT {
+            push_varint(&mut out, self.log_end.ticks());
         }
         push_varint(&mut out, self.added.len() as u64);
         for file in &self.added {
@@ -110,6 +120,10 @@ impl Edit {
             next_file: FileId::new(decoder.varint("the next file id")?),
             flushed: Version::from_ticks(decoder.varint("the flushed version")?),
             log_start: SegmentId::new(decoder.varint("the first log segment")?),
+            log_end: match format {
+                EDIT_FORMAT => Version::from_ticks(decoder.varint("where the log was closed")?),
+                _ => Version::ZERO,
+            },
             added: list(&mut decoder, "the number of files added", |d| file(d, format))?,
             removed: list(&mut decoder, "the number of files removed", |d| {
                 Ok(FileId::new(d.varint("the id of a file removed")?))
@@ -175,6 +189,7 @@ pub(crate) struct Inventory {
     pub(crate) tombstones: BTreeSet<RangeTombstone>,
     pub(crate) flushed: Version,
     pub(crate) log_start: SegmentId,
+    pub(crate) log_end: Version,
     pub(crate) next_file: FileId,
 }
 
@@ -186,6 +201,7 @@ impl Inventory {
             tombstones: BTreeSet::new(),
             flushed: Version::ZERO,
             log_start: SegmentId::FIRST,
+            log_end: Version::ZERO,
             next_file: FileId::new(1),
         }
     }
@@ -223,6 +239,8 @@ impl Inventory {
         }
         self.flushed = edit.flushed;
         self.log_start = edit.log_start;
+        // What comes after it in the same manifest is of background work alone.
+        self.log_end = self.log_end.max(edit.log_end);
         self.next_file = edit.next_file;
         Ok(())
     }

@@ -5,7 +5,9 @@
 //! record that fails its check is damage if it is the first or if a valid one follows, and
 //! otherwise the torn end of a write that was never acknowledged: leaving it out is right, since
 //! an edit moves entries between files (and the log) without changing what the tree holds, and
-//! what it made obsolete is removed only after it is synced.
+//! what it made obsolete is removed only after it is synced. An edit that makes nothing obsolete could be
+//! lost with the end of a manifest and nobody miss it, so a table that was loaded is the first record of a
+//! manifest of its own.
 //!
 //! ```text
 //! CURRENT       = header("TSCURRNT", number of the manifest)
@@ -128,19 +130,19 @@ impl Manifest {
         self.tail.as_ref().map(|tail| tail.id)
     }
 
-    /// Makes an edit durable; `whole` describes the state that it leads to. Returns files that
-    /// are known from now on not to be part of the tree.
+    /// Makes an edit durable, or without one the state that `whole` describes, to which it leads: by a new
+    /// manifest. Returns files that are known from now on not to be part of the tree.
     ///
     /// After an error it is unknown whether the edit is durable: `added` is kept in mind as
     /// doubtful, the state is not to be changed.
     pub(crate) fn commit(
         &mut self,
-        edit: &Edit,
+        edit: Option<&Edit>,
         whole: impl FnOnce() -> Edit,
         added: impl FnOnce() -> Vec<PathBuf>,
     ) -> Result<Vec<PathBuf>> {
-        let done = match &mut self.tail {
-            Some(tail) if tail.end < tail.roll_at => tail.append(edit),
+        let done = match (&mut self.tail, edit) {
+            (Some(tail), Some(edit)) if tail.end < tail.roll_at => tail.append(edit),
             _ => self.roll(&whole()),
         };
         match done {

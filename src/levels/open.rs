@@ -49,6 +49,7 @@ impl Tree {
         let is_unordered =
             opening.recovery == Recovery::Salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
+        let log_end = inventory.log_end;
         let next_file = opening.next_file(inventory.next_file)?;
         if is_unordered {
             opening.take_all(&mut inventory, &mut lost)?;
@@ -64,7 +65,7 @@ impl Tree {
             is_damaged,
             is_unordered,
         };
-        Ok(Opened { tree: Self::new(context, found), lost })
+        Ok(Opened { tree: Self::new(context, found), log_end, lost })
     }
 
     /// Begins background work, once the log was replayed: makes a new database exist, and removes

@@ -206,6 +206,7 @@ impl LevelState {
             tombstones_removed: Vec::new(),
             flushed: self.flushed,
             log_start: self.log_start,
+            log_end: Version::ZERO,
             next_file,
         }
     }
@@ -247,6 +248,8 @@ pub(crate) struct Change {
     /// Filled in by [`LevelState::with`].
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
     pub(crate) flushed: Option<(Version, SegmentId)>,
+    /// The log was closed with everything up to this version in it; zero if it was not.
+    pub(crate) log_end: Version,
 }
 
 impl Change {
@@ -270,6 +273,11 @@ impl Change {
         self.removed.contains(&id) && !self.added.iter().any(|(_, file)| file.id() == id)
     }
 
+    /// Whether files come and nothing goes for it, neither others nor a part of the log: what a load does.
+    pub(crate) fn is_addition(&self) -> bool {
+        !self.added.is_empty() && self.removed.is_empty() && self.flushed.is_none()
+    }
+
     /// The record of this change in the manifest; `state` is the one it leads to.
     pub(crate) fn to_edit(&self, state: &LevelState, next_file: FileId) -> Edit {
         Edit {
@@ -279,6 +287,7 @@ impl Change {
             tombstones_removed: self.tombstones_removed.clone(),
             flushed: state.flushed,
             log_start: state.log_start,
+            log_end: self.log_end,
             next_file,
         }
     }

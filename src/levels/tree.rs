@@ -9,6 +9,7 @@ use arc_swap::Guard;
 use parking_lot::{Condvar, Mutex};
 
 use super::compression::CompressionRule;
+use super::edit::Edit;
 use super::file::Janitor;
 use super::manifest::{Manifest, ManifestId};
 use super::picker;
@@ -43,6 +44,8 @@ pub(crate) struct OpenContext<'a> {
 /// A tree, open, and what had to be left out of it.
 pub(crate) struct Opened {
     pub(crate) tree: Arc<Tree>,
+    /// The log was closed with everything up to this version in it; zero if it was not.
+    pub(crate) log_end: Version,
     /// Only under [`Recovery::Salvage`](crate::Recovery::Salvage): what could not be read, and what
     /// is lost with it.
     pub(crate) lost: Vec<Corruption>,
@@ -367,6 +370,15 @@ impl Tree {
         }
     }
 
+    /// Notes that the log was closed, durably, with everything up to a version in it: an opening that finds less
+    /// of it knows that something is missing.
+    ///
+    /// # Errors
+    /// What the manifest reports: nothing is lost, but it would not be known.
+    pub(crate) fn log_closed(&self, log_end: Version) -> Result<()> {
+        self.install(Change { log_end, ..Change::default() })
+    }
+
     /// The manifest refers to these log segments: they are the log's no longer.
     pub(super) fn keep_segments(&self, segments: impl Iterator<Item = SegmentId>) {
         if let Some(log) = self.value_log.get() {
@@ -390,12 +402,13 @@ impl Tree {
         let base = Arc::clone(&self.views.load().levels);
         let next = base.with(&mut change);
         let next_file = FileId::new(self.next_file.load(Ordering::Relaxed));
-        let edit = change.to_edit(&next, next_file);
+        let edit = (!change.is_addition()).then(|| change.to_edit(&next, next_file));
         // A file that is moved is part of the tree whatever becomes of the edit.
         let new_files =
             change.added.iter().filter(|(_, file)| !change.removed.contains(&file.id()));
         let added = || new_files.map(|(_, file)| file.path().to_owned()).collect();
-        let left_behind = manifest.commit(&edit, || next.to_edit(next_file), added)?;
+        let whole = || Edit { log_end: change.log_end, ..next.to_edit(next_file) };
+        let left_behind = manifest.commit(edit.as_ref(), whole, added)?;
         // Before anybody can find that nothing refers to them any more.
         self.keep_segments(change.values_added.iter().map(|file| file.id()));
         let values = Arc::clone(&next.values);

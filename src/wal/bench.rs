@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Ahead, RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
+use super::{Ahead, Extent, RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
 use crate::env::{Env, RealEnv};
 use crate::error::Result;
 use crate::options::Recovery;
@@ -71,7 +71,7 @@ impl BenchLog {
     /// # Errors
     /// What the file system refuses.
     pub fn close(mut self) -> Result<()> {
-        self.writer.close()
+        self.writer.close().map(drop)
     }
 
     /// Reads and checks a closed log; how many bytes of payload it has.
@@ -81,7 +81,8 @@ impl BenchLog {
     pub fn replay(dir: &Path) -> Result<usize> {
         let disk = RealEnv::new().disk();
         let mut bytes = 0;
-        replay(&Arc::clone(&disk), dir, SegmentId::NONE, Recovery::Strict, &mut |record| {
+        let extent = Extent::since(SegmentId::NONE);
+        replay(&Arc::clone(&disk), dir, extent, Recovery::Strict, &mut |record| {
             bytes += record.payload.len();
             Ok(())
         })?;

@@ -12,7 +12,7 @@ use super::record::{
     HEADER_BYTES, Header, Kind, NOTHING_DURABLE, Place, TERMINATOR, payload_crc, push_record,
     record_bytes,
 };
-use super::replay::{Replayed, replay};
+use super::replay::{Extent, Replayed, replay};
 use super::segment::{self, SegmentId};
 use super::{Ahead, RecordRef, SegmentPlan, Writer};
 use crate::env::{Env, SimEnv};
@@ -358,7 +358,7 @@ fn go_on(env: &SimEnv, replayed: Replayed, (version, payload): &Record) -> Resul
     let mut writer = Writer::create(env.disk(), Path::new(DIR), id, last, plan, older)?;
     let payload_crc = payload_crc(payload);
     writer.append([RecordRef { version: *version, payload, payload_crc }].into_iter())?;
-    writer.close()
+    writer.close().map(drop)
 }
 
 /// A machine with these files as the first segments.
@@ -383,7 +383,8 @@ fn replay_all(env: &SimEnv, mode: Recovery) -> Result<(Vec<Record>, Replayed)> {
         found.push((record.version, record.payload.to_vec()));
         Ok(())
     };
-    let replayed = replay(&env.disk(), Path::new(DIR), SegmentId::FIRST, mode, visit)?;
+    let extent = Extent::since(SegmentId::FIRST);
+    let replayed = replay(&env.disk(), Path::new(DIR), extent, mode, visit)?;
     Ok((found, replayed))
 }
 

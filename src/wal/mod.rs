@@ -38,7 +38,7 @@ mod zeros;
 
 pub(crate) use plan::{Ahead, SegmentPlan};
 pub(crate) use record::{MAX_PAYLOAD_BYTES, payload_crc};
-pub(crate) use replay::{Replayed, replay};
+pub(crate) use replay::{Extent, Replayed, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, is_ours};
 pub(crate) use segments::Segments;
 pub(crate) use walk::{ReplayedRecord, Visit};

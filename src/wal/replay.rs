@@ -53,9 +53,24 @@ pub(crate) struct Torn {
     pub(crate) bytes: u64,
 }
 
-/// Replays the log from segment `first` on, which the manifest names: the oldest that may hold
-/// what is not in table files. Older segments are only listed. [`SegmentId::NONE`] stands for
-/// the oldest there is, and allows that there is none.
+/// What is known of the log that is to be replayed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The oldest segment that may hold what is not in table files. [`SegmentId::NONE`] stands for
+    /// the oldest there is, and allows that there is none.
+    pub(crate) first: SegmentId,
+    /// The log has everything up to this version.
+    pub(crate) reach: Version,
+}
+
+impl Extent {
+    /// A log of which it is not known how far it goes.
+    pub(crate) fn since(first: SegmentId) -> Self {
+        Self { first, reach: Version::ZERO }
+    }
+}
+
+/// Replays the log from the first segment on that the manifest names. Older segments are only listed.
 ///
 /// # Errors
 /// Strict: [`Error::Corruption`] for whatever is not a torn tail. In both modes what the operating
@@ -63,11 +78,11 @@ pub(crate) struct Torn {
 pub(crate) fn replay(
     disk: &Arc<dyn Disk>,
     dir: &Path,
-    first: SegmentId,
+    extent: Extent,
     mode: Recovery,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
-    let disk = &**disk;
+    let (Extent { first, reach }, disk) = (extent, &**disk);
     let found = list(disk, dir)?;
     let (obsolete, live): (Vec<_>, Vec<_>) = found.into_iter().partition(|id| *id < first);
     let may_be_empty = first == SegmentId::NONE;
@@ -97,6 +112,7 @@ pub(crate) fn replay(
             break;
         }
     }
+    replay.check_reaches(reach, first)?;
     replay.finish(first)
 }
 
@@ -148,6 +164,16 @@ impl Replay<'_> {
             expected = id.next();
         }
         Ok(whole)
+    }
+
+    /// A log that was closed ends where it ended then, or later.
+    fn check_reaches(&mut self, reach: Version, first: SegmentId) -> Result<()> {
+        if self.last >= reach {
+            return Ok(());
+        }
+        let (id, end) = self.walks.last().map_or((first, 0), |walk| (walk.id, walk.end));
+        let expected = format!("a log up to version {reach}, with which it was closed");
+        self.lose(id, Damage::new(end, expected, format!("its end at version {}", self.last)))
     }
 
     fn missing(&mut self, id: SegmentId) -> Result<()> {

@@ -289,19 +289,20 @@ impl Writer {
     ///
     /// # Errors
     /// As for [`sync`](Self::sync).
-    pub(crate) fn close(&mut self) -> Result<()> {
+    pub(crate) fn close(&mut self) -> Result<Version> {
         self.check_usable()?;
         self.failed = Some(Arc::from("the log is closed"));
         // A segment without records is left to the next opening, which begins with it; but not if
         // only its seal proves that those before it are durable.
         if self.is_empty() && self.active.header.id == self.first {
-            return Ok(());
+            return Ok(self.last);
         }
         self.sync_active()?;
         self.seal()?;
         self.sync_active()?;
         let cut = self.active.file.set_len(self.end);
-        cut.map_err(|e| Error::io("set the length of", &self.active.path, e))
+        cut.map_err(|e| Error::io("set the length of", &self.active.path, e))?;
+        Ok(self.last)
     }
 
     fn check_usable(&self) -> Result<()> {

@@ -307,13 +307,15 @@ fn r_e22_salvage_finds_a_flush_whose_edit_was_lost_at_the_end() {
     }
     db.flush().unwrap();
     let expected = dump(&db);
-    drop(t);
-    db.close().unwrap();
     let name =
         env.list(DIR.as_ref()).into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
     let manifest = Path::new(DIR).join(name);
-    let end = env.read_file(&manifest).unwrap().len() as u64;
-    env.flip(&manifest, end - 1).unwrap();
+    let flushed = env.read_file(&manifest).unwrap();
+    drop(t);
+    db.close().unwrap();
+    // The machine failed before the database was closed.
+    env.write_file(&manifest, &flushed);
+    env.flip(&manifest, flushed.len() as u64 - 1).unwrap();
     assert!(matches!(open(&env), Err(Error::Corruption(_))));
     let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
     let lost: Vec<_> = db.recovery_report().lost.iter().map(|lost| &*lost.file).collect();
@@ -321,6 +323,42 @@ fn r_e22_salvage_finds_a_flush_whose_edit_was_lost_at_the_end() {
     assert!(dump(&db) == expected);
     drop(db);
     assert!(dump(&open(&env).unwrap()) == expected);
+}
+
+/// Whatever is missing at the end of a log, a whole record or a whole segment: it was closed with more.
+#[test]
+fn r_e22_a_closed_log_that_ends_early_is_damage() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for row in 0..45u8 {
+        // Of several segments, the last of which ends with small records.
+        let len = if row < 40 { 20_000 } else { 10 };
+        t.insert("p", [row], vec![row; len]).wait().unwrap();
+    }
+    let expected = dump(&db);
+    drop(t);
+    db.close().unwrap();
+    let logs = env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(".log"));
+    let log = Path::new(DIR).join(logs.max().unwrap());
+    let whole = env.read_file(&log).unwrap();
+    let is_damage = |what: &str| match open(&env) {
+        Err(Error::Corruption(damage)) => {
+            assert!(damage.to_string().contains("it was closed"), "{what}: {damage}");
+        }
+        opened => panic!("{what}: {opened:?}"),
+    };
+    // The last bytes are the seal's, and of these a part may be missing: nobody misses it.
+    for missing in 50..200 {
+        env.write_file(&log, &whole[..whole.len() - missing]);
+        is_damage(&format!("{missing} bytes are missing"));
+    }
+    env.remove_file(&log);
+    is_damage("the newest segment is missing");
+    let salvaged = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    assert!(!salvaged.recovery_report().lost.is_empty());
+    drop(salvaged);
+    assert!(dump(&open(&env).unwrap()).tables["t"].len() < expected.tables["t"].len());
 }
 
 /// R-E04, R-E22: also where nothing but table files is left, and the clock was set back.

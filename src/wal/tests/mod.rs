@@ -71,7 +71,8 @@ fn append(writer: &mut Writer, records: &[Record]) -> Result<()> {
 
 fn try_replay(env: &SimEnv, first: u64, mode: Recovery) -> Result<(Vec<Record>, Replayed)> {
     let mut found = Vec::new();
-    let replayed = replay(&env.disk(), dir(), SegmentId::new(first), mode, &mut |record| {
+    let extent = Extent::since(SegmentId::new(first));
+    let replayed = replay(&env.disk(), dir(), extent, mode, &mut |record| {
         found.push((record.version.ticks(), record.payload.to_vec()));
         Ok(())
     })?;
@@ -424,7 +425,8 @@ fn salvage_leaves_out_a_record_that_is_refused() {
         }
         Err(Damage::new(record.offset, "operations", "noise").in_file(record.file, 0))
     };
-    let replayed = replay(&env.disk(), dir(), SegmentId::new(1), Recovery::Salvage, &mut visit);
+    let replayed =
+        replay(&env.disk(), dir(), Extent::since(SegmentId::new(1)), Recovery::Salvage, &mut visit);
     assert_eq!(replayed.unwrap().lost.len(), 1);
     assert_eq!(replay_all(&env).0, [&all[..2], &all[3..]].concat());
 }
@@ -606,8 +608,8 @@ fn an_error_of_the_visitor_ends_the_replay() {
     let env = machine(1);
     three_segments(&env);
     let before = snapshot(&env);
-    let (first, mode) = (SegmentId::FIRST, Recovery::Strict);
-    let outcome = replay(&env.disk(), dir(), first, mode, &mut |_| Err(Error::Closed));
+    let (log, mode) = (Extent::since(SegmentId::FIRST), Recovery::Strict);
+    let outcome = replay(&env.disk(), dir(), log, mode, &mut |_| Err(Error::Closed));
     assert!(matches!(outcome, Err(Error::Closed)));
     assert_eq!(snapshot(&env), before);
 }
@@ -616,13 +618,13 @@ fn an_error_of_the_visitor_ends_the_replay() {
 fn the_payload_is_where_the_visitor_is_told() {
     let env = machine(1);
     three_segments(&env);
-    let (first, mode) = (SegmentId::FIRST, Recovery::Strict);
+    let (log, mode) = (Extent::since(SegmentId::FIRST), Recovery::Strict);
     let visit = &mut |record: ReplayedRecord<'_>| {
         let bytes = env.read_file(record.file).unwrap();
         assert_eq!(&bytes[record.offset as usize..][..record.payload.len()], record.payload);
         Ok(())
     };
-    replay(&env.disk(), dir(), first, mode, visit).unwrap();
+    replay(&env.disk(), dir(), log, mode, visit).unwrap();
 }
 
 #[test]

@@ -160,7 +160,8 @@ fn payloads_are_where_the_writer_says() {
         Ok(())
     };
     drop(writer);
-    replay(&env.disk(), dir(), SegmentId::FIRST, Recovery::Strict, &mut visit).unwrap();
+    let extent = Extent::since(SegmentId::FIRST);
+    replay(&env.disk(), dir(), extent, Recovery::Strict, &mut visit).unwrap();
     assert_eq!(replayed, places);
 }
 
