@@ -150,6 +150,9 @@ impl BatchWrite {
         }
         let version = pipeline.submit(&prepared);
         table.tally.add(Activity::write(operations.len(), bytes));
+        if operations.iter().any(Operation::is_deletion) {
+            pipeline.note_deletion();
+        }
         Applied::done(version, version)
     }
 

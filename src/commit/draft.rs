@@ -227,6 +227,10 @@ impl Operation {
         buffer.get(self.row.row_key.clone()).unwrap_or_default()
     }
 
+    pub(super) fn is_deletion(&self) -> bool {
+        matches!(self.action, Action::Delete)
+    }
+
     fn value<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         let end = self.row.end;
         buffer.get(end.saturating_sub(self.value_len)..end).unwrap_or_default()

@@ -6,6 +6,7 @@
 
 mod batch;
 pub(crate) mod bench;
+mod deletions;
 mod draft;
 mod driver;
 mod durable;

@@ -82,6 +82,10 @@ pub(crate) struct Pipeline {
     pub(super) settle_queued: AtomicBool,
     /// An interval sync is queued.
     pub(super) sync_queued: AtomicBool,
+    /// A look at deletions is queued.
+    pub(super) look_queued: AtomicBool,
+    /// The memtable that was active at the last one.
+    pub(super) looked_at: Mutex<Weak<Memtable>>,
     pub(super) counters: CachePadded<Counters>,
     pub(super) this: Weak<Pipeline>,
 }
@@ -120,6 +124,8 @@ impl Pipeline {
             settle_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
             log_boundary: AtomicU64::new(u64::MAX),
+            look_queued: AtomicBool::new(false),
+            looked_at: Mutex::default(),
             counters: CachePadded::default(),
             this: Weak::clone(this),
         });
@@ -327,11 +333,17 @@ impl Pipeline {
         let version = self.submit(prepared);
         // What a flush writes is less than what it sets free.
         if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
-            self.freeze_active();
-            // All of it may be published already, and nothing be written for long.
-            self.tree.on_published();
+            self.freeze_for_deletions();
+        } else {
+            self.note_deletion();
         }
         version
+    }
+
+    pub(super) fn freeze_for_deletions(&self) {
+        self.freeze_active();
+        // All of it may be published already, and nothing be written for long.
+        self.tree.on_published();
     }
 
     pub(crate) fn poisoned(&self) -> Option<Arc<str>> {

@@ -53,7 +53,9 @@ pub(crate) fn delete_rows(
             for row_key in &row_keys {
                 payload.delete(row_key);
             }
-            pipeline.submit(&Prepared::new(payload))
+            let version = pipeline.submit(&Prepared::new(payload));
+            pipeline.note_deletion();
+            version
         }
     };
     incarnation.tally.add(Activity::write(0, 0));

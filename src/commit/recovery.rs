@@ -179,6 +179,7 @@ fn start(pipeline: &Pipeline) -> Result<()> {
         pipeline.put_in_order()?;
     }
     pipeline.freeze_if_full();
+    pipeline.note_deletion(); // There may be some in what was replayed.
     pipeline.tree().start()
 }
 

@@ -1,5 +1,5 @@
 //! Rest: when nothing else is to be done, files are compressed that were not when they were written, and range
-//! tombstones applied that delete little of theirs.
+//! tombstones applied that delete little of theirs. And how much a memtable's deletions would give back.
 //!
 //! Invariant: as long as there is such a file that is to be rewritten once it is [`Quiet`], a task is running or a
 //! timer set, after which the picker is asked again.
@@ -11,8 +11,10 @@ use super::compaction::Inputs;
 use super::picker::Picker;
 use super::schedule::Schedule;
 use super::tree::Tree;
+use crate::entry::{Cursor, Kind};
 use crate::env::JobClass;
 use crate::error::Result;
+use crate::memtable::Memtable;
 
 /// So long after the last flush or compaction it is quiet: what it wrote may stay for long.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -65,6 +67,29 @@ impl Tree {
         self.jobs.spawn_after(JobClass::Compaction, delay, look);
     }
 
+    /// Whether the deletions in a memtable hide about so many bytes of files.
+    ///
+    /// # Errors
+    /// What reading the blocks reports in which deleted ranges end.
+    pub(crate) fn hides(&self, memtable: &Memtable, bytes: u64) -> Result<bool> {
+        let state = &self.views.load().levels;
+        let mut hidden = 0;
+        for tombstone in memtable.range_tombstones().iter() {
+            let (low, high) = (&*tombstone.start, &*tombstone.end);
+            for (_, file) in state.files().filter(|(_, file)| file.overlaps(low, high)) {
+                hidden += file.meta.with_values(file.reader.estimate(low, high)?.bytes);
+            }
+            if hidden >= bytes {
+                return Ok(true);
+            }
+        }
+        // Of each entity as much as entries have on average.
+        let all: u64 = state.files().map(|(_, file)| file.meta.total_bytes()).sum();
+        let entries: u64 = state.files().map(|(_, file)| file.meta.entries).sum();
+        hidden += count_deletions(memtable)? * (all / entries.max(1));
+        Ok(hidden >= bytes)
+    }
+
     /// Rewrites files to be compressed, if that makes them smaller: the picker does not know how they are
     /// stored.
     pub(super) fn compress(&self, inputs: &Inputs, zstd: i32) -> Result<()> {
@@ -76,4 +101,14 @@ impl Tree {
         }
         Ok(())
     }
+}
+
+fn count_deletions(memtable: &Memtable) -> Result<u64> {
+    let (mut cursor, mut deletions) = (memtable.cursor(), 0);
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        deletions += u64::from(cursor.kind() == Kind::Delete);
+        cursor.next_key()?;
+    }
+    Ok(deletions)
 }

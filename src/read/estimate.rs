@@ -48,7 +48,7 @@ pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate
     }
     for file in files(view, start, end) {
         let part = file.reader.estimate(start, end)?;
-        total.bytes += with_values(file, part.bytes);
+        total.bytes += file.meta.with_values(part.bytes);
         total.entries += part.entries;
     }
     for memtable in memtables(view) {
@@ -58,16 +58,6 @@ pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate
         })?;
     }
     Ok(total)
-}
-
-/// Bytes of a part of a file, and of the values that it refers to: about its share of them.
-fn with_values(file: &TableFile, bytes: u64) -> u64 {
-    let meta = &file.meta;
-    if meta.referenced.is_empty() {
-        return bytes;
-    }
-    let whole = u128::from(bytes) * u128::from(meta.total_bytes()) / u128::from(meta.bytes.max(1));
-    u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
 /// Up to `parts - 1` PartitionKeys, ascending, that cut a table into parts of about equal size;
@@ -103,7 +93,7 @@ fn fences(view: &View, start: &[u8], end: &[u8]) -> Result<Vec<(Vec<u8>, u64)>> 
     let mut fences = Vec::new();
     for file in files(view, start, end) {
         file.reader.split_keys(start, end, &mut |fence, bytes| {
-            fences.push((fence.to_vec(), with_values(file, bytes)));
+            fences.push((fence.to_vec(), file.meta.with_values(bytes)));
         })?;
     }
     for memtable in memtables(view) {

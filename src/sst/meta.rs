@@ -39,6 +39,16 @@ impl FileMeta {
         self.bytes.saturating_add(self.referenced.total())
     }
 
+    /// Bytes of a part of the file, and of the values that it refers to: about its share of them.
+    pub(crate) fn with_values(&self, bytes: u64) -> u64 {
+        if self.referenced.is_empty() {
+            return bytes;
+        }
+        let whole =
+            u128::from(bytes) * u128::from(self.total_bytes()) / u128::from(self.bytes.max(1));
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+
     /// Appends what [`decode`](Self::decode) reads: all but the referenced bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for number in [

@@ -178,6 +178,59 @@ fn r_e19_space_comes_back_without_a_manual_step() {
     assert!(left < full / 4, "{left} of {full} bytes are still taken");
 }
 
+/// Also where the deletions are the last that is written, and too few to fill a memtable.
+#[test]
+fn r_e19_space_comes_back_though_nothing_else_is_written() {
+    type Delete = fn(&Table, &str);
+    let by_range: Delete = |t, partition| t.delete_partition(partition).wait().map(drop).unwrap();
+    let one_by_one: Delete = |t, partition| {
+        for n in 0..100u32 {
+            t.delete(partition, n.to_be_bytes(), Precondition::Exists).wait().unwrap();
+        }
+    };
+    for (how, delete) in [("by range", by_range), ("one by one", one_by_one)] {
+        for reopens in [false, true] {
+            let env = SimEnv::new(6);
+            // A memtable of 128 KiB.
+            let options = || sim_options(&env).memory_budget(1 << 20);
+            let db = Database::open(DIR, options()).unwrap();
+            let t = db.create_table("t").wait().unwrap();
+            let used = || -> usize {
+                let names =
+                    env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(".sst"));
+                names
+                    .map(|name| env.read_file([DIR, &name].join("/").as_ref()).unwrap().len())
+                    .sum()
+            };
+            let partition = |n: u32| format!("partition {n}");
+            let rows = |p: u32| {
+                (0..100u32).map(move |n| (partition(p), n.to_be_bytes(), value(n, 0, 400)))
+            };
+            t.import((0..10).flat_map(rows)).unwrap();
+            db.flush().unwrap();
+            env.run_all();
+            let full = used();
+            assert!(full > 200_000, "{full}");
+            (0..9).for_each(|p| delete(&t, &partition(p)));
+            env.run_all();
+            let (mut db, mut t) = (db, t);
+            if reopens {
+                drop((t, db));
+                db = Database::open(DIR, options()).unwrap();
+                t = db.table("t").unwrap();
+            }
+            for _ in 0..5 {
+                env.advance(Duration::from_secs(6));
+                env.run_all();
+            }
+            let left = used();
+            assert!(left < full / 4, "{how}, {reopens}: {left} of {full} bytes are still taken");
+            assert_eq!(t.query().page().unwrap().len(), 100);
+            drop(db);
+        }
+    }
+}
+
 /// Range deletions fill a memtable as entries do: what they delete gives its space back, and the log its own,
 /// however little else is written.
 #[test]
