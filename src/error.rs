@@ -100,8 +100,11 @@ pub enum Error {
     #[error("table {0:?} exists already")]
     TableExists(Box<str>),
     /// Something is larger than its limit.
-    #[error("{what} is {size}, over the limit of {limit}")]
+    #[error("{}{what} is {size}, over the limit of {limit}", operation(*index))]
     LimitExceeded {
+        /// Position of the operation in its batch, or of the row in what is imported or loaded, from 0, if it is
+        /// about one.
+        index: Option<usize>,
         /// What is too large, with its unit.
         what: Limit,
         /// How large it is.
@@ -169,6 +172,14 @@ impl Error {
                 Err(source) => Self::MergeRefused { index, source },
             },
         }
+    }
+
+    /// Of a limit: which operation, or row, is over it.
+    pub(crate) fn at(mut self, position: usize) -> Self {
+        if let Self::LimitExceeded { index, .. } = &mut self {
+            *index = Some(position);
+        }
+        self
     }
 
     /// The error and its causes in one line, for those who hear of it later.
@@ -306,6 +317,10 @@ impl Damage {
             found: self.found,
         }))
     }
+}
+
+fn operation(index: Option<usize>) -> String {
+    index.map(|index| format!("operation {index}: ")).unwrap_or_default()
 }
 
 const _: () = assert!(size_of::<Error>() <= 40, "errors travel in every Result: keep them small");

@@ -134,9 +134,10 @@ impl Draft {
     pub(crate) fn check(&self, limits: &BatchLimits) -> Result<()> {
         check_limit(Limit::PartitionKey, self.partition_key.len(), limits.key_bytes)?;
         check_limit(Limit::BatchOperations, self.operations.len(), limits.operations)?;
-        for operation in &self.operations {
-            check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)?;
-            check_limit(Limit::Value, operation.value_len, limits.value_bytes)?;
+        for (index, operation) in self.operations.iter().enumerate() {
+            check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)
+                .and_then(|()| check_limit(Limit::Value, operation.value_len, limits.value_bytes))
+                .map_err(|error| error.at(index))?;
         }
         check_limit(Limit::BatchBytes, self.bytes(), limits.batch_bytes)?;
         self.refuse_duplicates()
@@ -260,7 +261,8 @@ impl Operation {
             Action::Merge(merge) => {
                 let merged = latches.merging(|| merge(stored));
                 let value = merged.map_err(|source| Error::refused(index, source))?;
-                check_limit(Limit::Value, value.len(), value_limit)?;
+                check_limit(Limit::Value, value.len(), value_limit)
+                    .map_err(|error| error.at(index))?;
                 self.action = Action::Merged(value);
             }
             other => self.action = other,

@@ -43,7 +43,8 @@ use crate::error::{Error, Limit, Result};
 /// Fails if `size` is over `limit`.
 pub(crate) fn check_limit(what: Limit, size: usize, limit: usize) -> Result<()> {
     if size > limit {
-        return Err(Error::LimitExceeded { what, size: size as u64, limit: limit as u64 });
+        let (size, limit) = (size as u64, limit as u64);
+        return Err(Error::LimitExceeded { index: None, what, size, limit });
     }
     Ok(())
 }

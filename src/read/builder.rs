@@ -238,6 +238,7 @@ fn push(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<Piece> {
 /// The piece from `start` to the end of what is there.
 fn piece_from(bytes: &[u8], start: usize) -> Result<Piece> {
     Piece::new(start, bytes.len()).ok_or_else(|| Error::LimitExceeded {
+        index: None,
         what: Limit::Value,
         size: bytes.len() as u64,
         limit: u64::from(u32::MAX),

@@ -167,7 +167,7 @@ impl Database {
         self.inner.pipeline.begin_deletion(move |pipeline| catalog.drop_table(pipeline, &name))
     }
 
-    /// Names of up to `limit` tables in byte order, from `from` on, inclusive.
+    /// Names of up to `limit` tables, of one at least, in byte order, from `from` on, inclusive.
     ///
     /// # Errors
     /// What reading the catalog returns.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::commit::{self, Commit, ImportRows, Incarnation, Pipeline, check_limit};
 use crate::error::{Limit, Result};
+use crate::options::Options;
 use crate::version::Version;
 
 /// A commit is sent when its rows reach this size: large enough that a sync is a small part of
@@ -48,6 +49,20 @@ pub(super) struct Importer<'a> {
     report: ImportReport,
 }
 
+/// Fails if the row at a position is over a limit.
+pub(super) fn check_row(
+    options: &Options,
+    position: u64,
+    partition_key: &[u8],
+    row_key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)
+        .and_then(|()| check_limit(Limit::RowKey, row_key.len(), options.key_bytes))
+        .and_then(|()| check_limit(Limit::Value, value.len(), options.value_bytes))
+        .map_err(|error| error.at(usize::try_from(position).unwrap_or(usize::MAX)))
+}
+
 impl<'a> Importer<'a> {
     pub(super) fn new(pipeline: &'a Arc<Pipeline>, incarnation: &'a Arc<Incarnation>) -> Self {
         Self {
@@ -66,9 +81,7 @@ impl<'a> Importer<'a> {
         value: &[u8],
     ) -> Result<()> {
         let options = self.pipeline.options();
-        check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)?;
-        check_limit(Limit::RowKey, row_key.len(), options.key_bytes)?;
-        check_limit(Limit::Value, value.len(), options.value_bytes)?;
+        check_row(options, self.report.rows, partition_key, row_key, value)?;
         self.rows.push(partition_key, row_key, value);
         self.report.rows += 1;
         self.report.bytes += (partition_key.len() + row_key.len() + value.len()) as u64;

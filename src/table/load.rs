@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use super::catalog::{Begun, Catalog, LOADS};
 use super::database::Inner;
-use super::import::ImportReport;
+use super::import::{ImportReport, check_row};
 use super::view::catalog;
-use crate::commit::check_limit;
 use crate::entity::Entity;
 use crate::entity::codec::Encoder;
-use crate::error::{Error, Limit, OutOfOrder, Result};
+use crate::error::{Error, OutOfOrder, Result};
 use crate::key::{self, TableId};
 use crate::levels::Load;
 use crate::options::Durability;
@@ -128,9 +127,7 @@ impl TableLoader {
         let pipeline = self.inner.pipeline();
         pipeline.check_writable()?;
         let options = pipeline.options();
-        check_limit(Limit::PartitionKey, partition_key.len(), options.key_bytes)?;
-        check_limit(Limit::RowKey, row_key.len(), options.key_bytes)?;
-        check_limit(Limit::Value, value.len(), options.value_bytes)?;
+        check_row(options, self.report.rows, partition_key, row_key, value)?;
         self.next_key.clear();
         key::push_table(&mut self.next_key, self.id);
         key::push_component(&mut self.next_key, partition_key);

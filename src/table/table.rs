@@ -211,7 +211,7 @@ impl Table {
     /// the last wins.
     ///
     /// # Errors
-    /// As for any write. Rows before the error may have been stored; each commit is whole.
+    /// As for any write. Rows before the error may have been stored, or are about to be; each commit is whole.
     pub fn import<P, R, V>(&self, rows: impl IntoIterator<Item = (P, R, V)>) -> Result<ImportReport>
     where
         P: AsRef<[u8]>,

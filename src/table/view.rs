@@ -276,6 +276,7 @@ pub(super) fn list_names(
     limit: usize,
 ) -> Result<TableList> {
     let view = catalog(inner);
+    let limit = limit.max(1);
     // The first RowKey is "", which holds the next id and is no name.
     let from = from.filter(|name| !name.is_empty()).unwrap_or("\0");
     let mut list = TableList::default();

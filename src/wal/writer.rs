@@ -327,7 +327,12 @@ impl Writer {
             let size = record.payload.len();
             if size > MAX_PAYLOAD_BYTES {
                 let (size, limit) = (size as u64, MAX_PAYLOAD_BYTES as u64);
-                return Err(Error::LimitExceeded { what: Limit::BatchBytes, size, limit });
+                return Err(Error::LimitExceeded {
+                    index: None,
+                    what: Limit::BatchBytes,
+                    size,
+                    limit,
+                });
             }
             if record.version <= last {
                 let order = format!("version {} follows {last} in the log", record.version);

@@ -166,7 +166,7 @@ fn r_e07_the_limits_of_batches_and_keys_hold_for_entities() {
     assert!(
         matches!(
             error,
-            Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100 }
+            Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100, .. }
         ),
         "{error:?}"
     );

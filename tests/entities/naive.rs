@@ -110,8 +110,9 @@ impl fmt::Debug for Condition {
     }
 }
 
-/// PartitionKeys and RowKeys: few, so that tests collide, with neighbours and odd ones.
-pub(super) const KEYS: [&str; 8] = ["", "a", "a\0", "ab", "b", "c", "é", "\u{10FFFF}"];
+/// PartitionKeys and RowKeys: few, so that tests collide, with neighbours and odd ones, the last two of which
+/// have another order by UTF-16 units.
+pub(super) const KEYS: [&str; 8] = ["", "a", "a\0", "ab", "b", "é", "\u{FFFF}", "\u{10000}"];
 /// Names of properties.
 pub(super) const NAMES: [&str; 4] = ["A", "B", "Number", "Text"];
 

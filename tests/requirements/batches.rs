@@ -112,7 +112,7 @@ fn r_e07_a_hundred_operations_are_accepted_and_one_more_refused_whole() {
     let error = t.commit(batch("q", 101)).wait().unwrap_err();
     assert!(matches!(
         error,
-        Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100 }
+        Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100, index: None }
     ));
     assert!(t.query().partition("q").page().unwrap().is_empty());
 }
@@ -138,7 +138,7 @@ fn r_e07_four_mebibytes_are_accepted_and_a_byte_more_refused_whole() {
     }
     let error = t.commit(batch("q", 1)).wait().unwrap_err();
     assert!(
-        matches!(error, Error::LimitExceeded { what: Limit::BatchBytes, limit, size }
+        matches!(error, Error::LimitExceeded { what: Limit::BatchBytes, limit, size, index: None }
             if limit == 4 << 20 && size > limit),
         "{error}"
     );

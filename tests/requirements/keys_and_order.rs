@@ -2,12 +2,14 @@
 
 use crate::support::{Depth, TestDb, all_rows};
 
-/// Keys whose concatenations, escapes and prefixes are easily confused.
+/// Keys whose concatenations, escapes and prefixes are easily confused, and some whose order by UTF-16 units
+/// is another.
 fn odd_keys() -> Vec<Vec<u8>> {
-    let text = ["", "a", "ab", "b", "ba", "PDC", "PDC1", "10000", "92", "00092", "é", "\u{10FFFF}"];
+    let text = ["", "a", "ab", "b", "ba", "PDC", "PDC1", "10000", "92", "00092", "é"];
+    let text = text.into_iter().chain(["\u{E000}", "\u{FFFF}", "\u{10000}", "\u{10FFFF}"]);
     let bytes: [&[u8]; 9] =
         [b"\0", b"\0\0", b"\0\x01", b"\x01", b"\x01\x01", b"\x01\x02", b"a\0", b"a\0b", b"\xFF"];
-    let text = text.iter().map(|key| key.as_bytes());
+    let text = text.map(str::as_bytes);
     text.chain(bytes).map(<[u8]>::to_vec).collect()
 }
 

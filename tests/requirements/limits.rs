@@ -6,7 +6,7 @@ use crate::support::{TestDb, all_rows, options};
 
 fn exceeds<T: std::fmt::Debug>(result: Result<T, Error>, wanted: Limit, size: u64, limit: u64) {
     match result {
-        Err(Error::LimitExceeded { what, size: s, limit: l }) => {
+        Err(Error::LimitExceeded { what, size: s, limit: l, .. }) => {
             assert_eq!((what, s, l), (wanted, size, limit));
         }
         other => panic!("{other:?}"),
@@ -45,6 +45,51 @@ fn r_e06_values_over_their_limit_are_refused() {
     exceeds(merged, Limit::Value, limit + 1, limit);
     assert!(all_rows(&t).is_empty());
     t.insert("p", "r", vec![0; 2 << 20]).wait().unwrap();
+}
+
+/// R-E07: the lowest operation that is over a limit is named; of what is imported or loaded, the row.
+#[test]
+fn r_e07_the_operation_that_is_over_a_limit_is_named() {
+    let db = TestDb::new();
+    let t = db.t();
+    let (long, large) = ("k".repeat(2049), vec![0; (2 << 20) + 1]);
+    let named = |error: Error| {
+        let Error::LimitExceeded { index, .. } = &error else { panic!("{error:?}") };
+        let text = error.to_string();
+        index
+            .iter()
+            .for_each(|at| assert!(text.starts_with(&format!("operation {at}: ")), "{text}"));
+        *index
+    };
+    let batch = |third: &dyn Fn(&mut Batch)| {
+        let mut batch = Batch::new("p");
+        batch.insert("a", "").insert("b", "");
+        third(&mut batch);
+        batch.insert(long.as_str(), "");
+        named(t.commit(batch).wait().unwrap_err())
+    };
+    assert_eq!(
+        batch(&|batch| {
+            batch.insert("c", &large);
+        }),
+        Some(2)
+    );
+    assert_eq!(
+        batch(&|batch| {
+            batch.insert("c", "");
+        }),
+        Some(3)
+    );
+    let mut merges = Batch::new("p");
+    let grown = large.clone();
+    merges.insert("a", "").merge("b", Precondition::None, move |_| Ok(grown));
+    assert_eq!(named(t.commit(merges).wait().unwrap_err()), Some(1));
+    let rows = [("p", "a", ""), ("p", &*long, "")];
+    assert_eq!(named(t.import(rows).unwrap_err()), Some(1));
+    let mut loader = db.load_table("loaded").unwrap();
+    loader.put("p", "a", "").unwrap();
+    assert_eq!(named(loader.put("p", "b", &large).unwrap_err()), Some(1));
+    assert_eq!(named(db.table(&long).unwrap_err()), None);
 }
 
 #[test]

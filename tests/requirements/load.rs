@@ -176,7 +176,7 @@ fn r_e06_limits_are_those_of_every_write() {
     let mut loader = db.load_table("t").unwrap();
     let long = "k".repeat(2049);
     let limit = |result: Result<(), Error>| match result {
-        Err(Error::LimitExceeded { what, size, limit }) => (what, size, limit),
+        Err(Error::LimitExceeded { what, size, limit, .. }) => (what, size, limit),
         other => panic!("{other:?}"),
     };
     assert_eq!(limit(loader.put(&long, "r", "")), (Limit::PartitionKey, 2049, 2048));

@@ -139,6 +139,8 @@ fn r_e17_the_list_is_ordered_and_paged() {
     names.sort();
     for _ in 0..2 {
         assert_eq!(db.tables(None, 1000).unwrap().names, names);
+        // A list goes on whatever is asked for.
+        assert_eq!(db.tables(None, 0).unwrap(), db.tables(None, 1).unwrap());
         for limit in [1, 7, 58, 59] {
             let mut listed = Vec::new();
             let mut from = None;

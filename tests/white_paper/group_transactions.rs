@@ -74,7 +74,8 @@ fn u_04_a_hundred_operations_and_four_mebibytes_are_accepted_and_no_more() {
         batch
     };
     let refused = blogs.commit(of(101, 10)).wait();
-    let Err(Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100 }) = refused
+    let Err(Error::LimitExceeded { what: Limit::BatchOperations, size: 101, limit: 100, .. }) =
+        refused
     else {
         panic!("{refused:?}");
     };

@@ -73,7 +73,7 @@ fn u_05_keys_longer_than_the_engine_holds_are_refused() {
         (Entity::new("partition", &over), Limit::RowKey),
     ] {
         let refused = table.insert(&entity).wait();
-        let Err(Error::LimitExceeded { what, size: 2_049, limit: 2_048 }) = refused else {
+        let Err(Error::LimitExceeded { what, size: 2_049, limit: 2_048, .. }) = refused else {
             panic!("{refused:?}");
         };
         assert_eq!(what, limit);

@@ -18,7 +18,7 @@ pub(super) fn of_engine(error: &Error) -> (ServiceError, Option<usize>) {
         Error::Entity { index, source } => (of_entity(source), Some(*index)),
         Error::TableNotFound(_) => (ErrorCode::TableNotFound.error(), None),
         Error::TableExists(_) => (ErrorCode::TableAlreadyExists.error(), None),
-        Error::LimitExceeded { what, .. } => (of_limit(*what), None),
+        Error::LimitExceeded { what, index, .. } => (of_limit(*what), *index),
         Error::Busy { .. } => (ErrorCode::ServerBusy.error(), None),
         error => {
             tracing::error!(error = %chain(error), "the engine failed");
