@@ -5,6 +5,7 @@
 //! share the last place and do add atomically. Whoever is given a number that another thread had sees what
 //! that one counted.
 
+use std::cell::Cell;
 use std::ops::AddAssign;
 use std::sync::{LazyLock, OnceLock};
 use std::thread::available_parallelism;
@@ -119,8 +120,25 @@ impl AddAssign for Activity {
 /// Counts what is done, by many threads. One that nothing was added to takes no memory of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// One for each number, and the last for threads without.
-    places: OnceLock<Box<[Place]>>,
+    places: OnceLock<Places>,
+}
+
+#[derive(Debug)]
+struct Places {
+    /// One for each number.
+    own: Box<[Place]>,
+    /// That of threads without.
+    shared: Place,
+}
+
+impl Places {
+    #[cold]
+    fn new() -> Self {
+        Self {
+            own: (0..NUMBERS.count).map(|_| Place::default()).collect(),
+            shared: Place::default(),
+        }
+    }
 }
 
 /// What one thread, or those without a number, counted: one line of memory.
@@ -137,7 +155,6 @@ impl Place {
         }
     }
 
-    #[cold]
     fn add_among_others(&self, done: Activity) {
         for (figure, more) in self.0.iter().zip(done.figures()).filter(|(_, more)| *more > 0) {
             figure.fetch_add(more, Ordering::Relaxed);
@@ -152,27 +169,31 @@ impl Place {
 impl Tally {
     #[inline]
     pub(crate) fn add(&self, done: Activity) {
-        let places = self.places.get_or_init(places);
-        let number = NUMBER.try_with(|number| number.0).ok().flatten();
-        match number.and_then(|number| places.get(number)) {
+        match self.places.get().and_then(|places| places.own.get(NUMBER.get())) {
             Some(own) => own.add_alone(done),
-            None => places.iter().last().into_iter().for_each(|last| last.add_among_others(done)),
+            None => self.add_first(done),
+        }
+    }
+
+    /// Of who is the first here, or has no number.
+    #[cold]
+    #[inline(never)]
+    fn add_first(&self, done: Activity) {
+        let places = self.places.get_or_init(Places::new);
+        match places.own.get(number()) {
+            Some(own) => own.add_alone(done),
+            None => places.shared.add_among_others(done),
         }
     }
 
     /// All that was added so far. What is being added meanwhile may be missing, in parts.
     pub(crate) fn sum(&self) -> Activity {
         let mut sum = Activity::default();
-        for place in self.places.get().into_iter().flatten() {
-            sum += place.sum();
+        for Places { own, shared } in self.places.get() {
+            own.iter().chain([shared]).for_each(|place| sum += place.sum());
         }
         sum
     }
-}
-
-#[cold]
-fn places() -> Box<[Place]> {
-    (0..=NUMBERS.count).map(|_| Place::default()).collect()
 }
 
 /// Numbers for threads, of the whole process: more than run at once, few enough that a tally stays small.
@@ -181,15 +202,32 @@ static NUMBERS: LazyLock<Numbers> = LazyLock::new(|| {
     Numbers::new((4 * processors).clamp(8, 64))
 });
 
+/// In place of a number: it was not asked for one yet, or there was none left.
+const UNKNOWN: usize = usize::MAX;
+const NONE: usize = usize::MAX - 1;
+
 std::thread_local! {
-    /// This thread's, until it ends.
-    static NUMBER: Number = Number(NUMBERS.take());
+    /// This thread's.
+    static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
+    /// Gives it back when the thread ends.
+    static OWNED: Owned = Owned(NUMBERS.take());
 }
 
-struct Number(Option<usize>);
+/// This thread's number, which it now has if there was one left.
+fn number() -> usize {
+    if NUMBER.get() == UNKNOWN {
+        let taken = OWNED.try_with(|owned| owned.0).ok().flatten();
+        NUMBER.set(taken.unwrap_or(NONE));
+    }
+    NUMBER.get()
+}
 
-impl Drop for Number {
+struct Owned(Option<usize>);
+
+impl Drop for Owned {
     fn drop(&mut self) {
+        // What the thread still does while it ends is no longer by this number.
+        NUMBER.set(NONE);
         if let Some(number) = self.0 {
             NUMBERS.give_back(number);
         }
