@@ -36,7 +36,7 @@ impl Store {
     /// The names of all tables, in order.
     pub(super) fn tables(&self) -> Result<Vec<String>, CliError> {
         Ok(match self {
-            Self::Local(local) => local.service.table_names(&local.account)?,
+            Self::Local(local) => local.service.table_names(&local.account),
             Self::Remote(client) => client.tables()?,
         })
     }
@@ -129,9 +129,12 @@ impl Local {
         })?;
         let accounts = Some(vec![(account.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
         let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
-        let service = TableService::open(database, accounts, limits, Telemetry::off(false));
-        let service = Box::new(wait(service)??);
-        Ok(Self { service, account: account.to_owned(), data })
+        let telemetry = Telemetry::off(false);
+        let service = match purpose {
+            Purpose::Read => TableService::open_to_read(database, accounts, limits, telemetry)?,
+            Purpose::Write(..) => wait(TableService::open(database, accounts, limits, telemetry))??,
+        };
+        Ok(Self { service: Box::new(service), account: account.to_owned(), data })
     }
 
     pub(super) fn database(&self) -> &Database {

@@ -12,6 +12,7 @@ mod cors;
 mod direct;
 mod entities;
 mod failure;
+mod intent;
 mod keys;
 mod limits;
 mod print;
@@ -79,10 +80,26 @@ impl TableService {
         telemetry: Telemetry,
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
+        Ok(Self::of(catalog, accounts, limits, telemetry))
+    }
+
+    /// As [`open`](Self::open), but nothing is written, not even what makes the database a server's: for who
+    /// only reads, without requests.
+    pub(crate) fn open_to_read(
+        database: Database,
+        accounts: Vec<Account>,
+        limits: Limits,
+        telemetry: Telemetry,
+    ) -> Result<Self, OpenError> {
+        let (catalog, accounts) = Catalog::open_to_read(database, accounts)?;
+        Ok(Self::of(catalog, accounts, limits, telemetry))
+    }
+
+    fn of(catalog: Catalog, accounts: Accounts, limits: Limits, telemetry: Telemetry) -> Self {
         let budget = BodyBudget::new(limits.body_memory);
         let merging = BodyBudget::new(limits.body_memory / 2);
         let waits = Waits::new(catalog.database().clone());
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, merging, telemetry, waits })
+        Self { accounts, catalog: Arc::new(catalog), limits, budget, merging, telemetry, waits }
     }
 
     /// The database.

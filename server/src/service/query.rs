@@ -143,7 +143,8 @@ impl TableService {
         let format = call.format()?;
         let top = top(call)?;
         let next = call.query.given(Parameter::NextTableName).map(continuation::decode);
-        let mut query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
+        let query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
+        let mut query = query.map_err(|error| failure::of(&error))?;
         query = query.time_limit(self.limits.query_time);
         let filter = call.query.given(Parameter::Filter).map(str::to_owned);
         if let Some(top) = top {
