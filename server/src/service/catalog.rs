@@ -203,11 +203,19 @@ impl Catalog {
                 Some(acl) => parse_acl(acl.as_bytes()).map_err(xml)?,
                 None => Vec::new(),
             };
-            account.insert(Arc::new(TableState {
-                name: text(NAME)?.into(),
-                entities: self.database.table(engine_table)?.entities(),
-                policies: ArcSwap::from_pointee(policies),
-            }));
+            let (name, policies) = (text(NAME)?, ArcSwap::from_pointee(policies));
+            match self.database.table(engine_table) {
+                Ok(table) => {
+                    let (name, entities) = (name.into(), table.entities());
+                    account.insert(Arc::new(TableState { name, entities, policies }));
+                }
+                // Salvage can lose a table, or its name. All others are there to be served.
+                Err(Error::TableNotFound(_)) => {
+                    let account = account.name();
+                    tracing::warn!(account, name, engine_table, "the data of a table is lost");
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(Some(engine_table.to_owned()))
     }
@@ -294,7 +302,8 @@ impl Catalog {
             .with(NAME, name)
             .with(ENGINE_TABLE, entities.name());
         let mut batch = EntityBatch::new(account.name());
-        batch.insert(&row).delete(intent.row_key(), Precondition::None);
+        // There may be the row of a table whose data is lost: it is no table any more.
+        batch.insert_or_replace(&row).delete(intent.row_key(), Precondition::None);
         self.meta()?.commit(batch).await?;
         let policies = ArcSwap::default();
         let state = Arc::new(TableState { name: name.into(), entities, policies });

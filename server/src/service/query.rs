@@ -162,6 +162,8 @@ impl TableService {
                 _ => Some(query.page().map_err(|error| failure::of(&error))?),
             };
             let names = page.iter().flat_map(EntityPage::iter).filter_map(|row| table_name(&row));
+            // Of a table whose data is lost there is a row, which makes it none.
+            let names = names.filter(|name| account.table(name).is_some());
             let body = match format {
                 BodyFormat::Json(metadata) => json::print_tables(context, metadata, names),
                 BodyFormat::Atom => atom::print_tables(context, now(), names),

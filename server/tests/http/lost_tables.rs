@@ -101,3 +101,35 @@ async fn nothing_is_left_of_the_intents_of_what_was_done() {
     assert_eq!(intents(&server), [""; 0]);
     assert_eq!(engine_tables(&server).len(), 1);
 }
+
+/// One table that is lost keeps nobody from the others.
+#[tokio::test]
+async fn a_table_whose_data_is_lost_is_none() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    assert_eq!(client.post("/Tables", r#"{"TableName":"other"}"#).await.status, 201);
+    assert_eq!(client.post("/people", ENTITY).await.status, 201);
+    let policies = "<SignedIdentifiers><SignedIdentifier><Id>a policy</Id></SignedIdentifier></SignedIdentifiers>";
+    assert_eq!(client.send("PUT", "/other?comp=acl", &[], policies).await.status, 204);
+    drop(client);
+    let other = engine_table(&server, "other");
+    server.service.database().drop_table(&other).wait().unwrap();
+
+    let server = server.restart().await;
+    let mut client = server.client().await;
+    assert_eq!(client.get(POINT).await.json()["A"], 1);
+    assert_eq!(names(&mut client).await, ["people"]);
+    assert_eq!(client.get("/other()").await.failure(), (404, "TableNotFound"));
+    assert_eq!(client.get("/Tables('other')").await.failure(), (404, "ResourceNotFound"));
+    assert_eq!(client.delete("/Tables('other')").await.failure(), (404, "ResourceNotFound"));
+    assert_eq!(client.post("/Tables", r#"{"TableName":"Other"}"#).await.status, 201);
+    assert_eq!(client.post("/other", ENTITY).await.status, 201);
+    drop(client);
+
+    let server = server.restart().await;
+    let mut client = server.client().await;
+    assert_eq!(names(&mut client).await, ["Other", "people"]);
+    assert_eq!(client.get("/other()").await.json()["value"].as_array().unwrap().len(), 1);
+    let policies = client.get("/other?comp=acl").await;
+    assert!(!policies.text().contains("a policy"), "{}", policies.text());
+}
