@@ -104,6 +104,20 @@ fn it_says_what_is_wrong() {
     assert!(taken.contains(&format!("cannot listen on {address}")), "{taken}");
 }
 
+/// Of which accounts tables are served, and nothing of their keys.
+#[test]
+fn it_says_whose_tables_it_serves() {
+    let directory = TempDir::new().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+    command.args(["serve", "--listen", &taken.local_addr().unwrap().to_string(), "--data"]);
+    command.arg(directory.path().join("data")).stderr(Stdio::piped());
+    command.env("TABLESTONE_ACCOUNTS", "first:a2V5;second:a2V6");
+    let log = Process::start(command).fails();
+    assert!(log.contains("accounts=first, second"), "{log}");
+    assert!(!log.contains("a2V"), "{log}");
+}
+
 /// A warning where everybody who can reach the server has the key to it.
 #[test]
 fn it_warns_where_the_published_key_is_served_to_others() {
