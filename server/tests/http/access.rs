@@ -91,6 +91,44 @@ async fn r_s08_strangers_get_nothing() {
     let answer = unsigned.request("localhost", "GET", path, &malformed, b"").await;
     assert_eq!(answer.failure(), (400, "InvalidAuthenticationInfo"));
 
+    // Nor may it find out which accounts there are.
+    for (host, path, headers) in [
+        ("localhost", "/ACCOUNT/Tables", &[("x-ms-version", "nonsense")][..]),
+        ("localhost", "/ACCOUNT/Tables?$orderby=a", &[]),
+        ("localhost", "/ACCOUNT/Tables?comp=acl&comp=acl", &[]),
+        ("localhost", "/ACCOUNT/people(", &[]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKey")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKey nosignature")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "Bearer a")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKeyLite ACCOUNT:d3Jvbmc=")]),
+        ("localhost", "/ACCOUNT/Tables?sig=a", &[]),
+        ("localhost", "/ACCOUNT/people?sig=a&sv=2019-02-02&tn=people&si=a", &[]),
+        ("localhost", "/ACCOUNT-secondary/Tables", &[]),
+        ("ACCOUNT.table.localhost", "/", &[]),
+        ("ACCOUNT.table.localhost", "/Tables", &[]),
+        ("ACCOUNT.table.localhost", "/$batch()", &[]),
+        ("ACCOUNT.table.localhost", "/people(", &[]),
+        ("ACCOUNT.table.localhost", "//", &[]),
+        ("ACCOUNT-secondary.table.localhost", "/%", &[]),
+        ("any.table.localhost", "/ACCOUNT/$batch()", &[]),
+        ("any.table.localhost", "/ACCOUNT", &[]),
+    ] {
+        let mut of = async |account: &str| {
+            let (host, path) = (host.replace("ACCOUNT", account), path.replace("ACCOUNT", account));
+            let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+            let values: Vec<_> = headers
+                .iter()
+                .map(|(name, value)| (*name, value.replace("ACCOUNT", account)))
+                .collect();
+            let mut all = vec![ACCEPT[0], ("x-ms-date", &*date)];
+            all.extend(values.iter().map(|(name, value)| (*name, &**value)));
+            let answer = unsigned.request(&host, "GET", &path, &all, b"").await;
+            let (status, code) = answer.failure();
+            (status, code.to_owned())
+        };
+        assert_eq!(of("devstoreaccount1").await, of("nobody").await, "{host}{path} {headers:?}");
+    }
+
     // Nor may it send a body, if it asks first.
     let promise = "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\
         Expect: 100-continue\r\n\r\n";
