@@ -80,13 +80,14 @@ pub(super) struct Serve {
     #[arg(long, value_name = "LEVEL", env = "TABLESTONE_LOG", default_value = "info")]
     log: LevelFilter,
     /// Log as lines of JSON
-    #[arg(long, env = "TABLESTONE_LOG_JSON")]
-    log_json: bool,
+    #[arg(long, value_name = "BOOL", env = "TABLESTONE_LOG_JSON", num_args = 0..=1)]
+    #[arg(default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    log_json: Option<bool>,
 }
 
 impl Serve {
     pub(super) fn run(self) -> Result<(), CliError> {
-        start_log(self.log, self.log_json);
+        start_log(self.log, self.log_json.unwrap_or(false));
         let config = self.config(|name| std::env::var_os(name))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(serve(config))
