@@ -200,6 +200,13 @@ fn an_export_that_fails_leaves_the_file_of_that_name_as_it_was() {
         };
         (0..count).map(row).collect::<String>()
     };
+    let partial = |shell: &Shell| {
+        let files = std::fs::read_dir(shell.path("")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".partial")).collect::<Vec<_>>()
+    };
+    // What somebody else has is left alone, whatever it is called.
+    shell.write("old.jsonl.partial", "of somebody else");
     shell.write("rows.jsonl", &rows(2_500));
     shell.out(&["import", "rows.jsonl", "--table", "rows", "--url", &server.url]);
     let export = ["export", "--table", "rows", "--url", &server.url, "-o"];
@@ -208,11 +215,13 @@ fn an_export_that_fails_leaves_the_file_of_that_name_as_it_was() {
         let ran = finish(shell.limited(&[&export[..], &[file]].concat()), "");
         assert!(ran.failure(1).contains("File too large"));
         assert_eq!(shell.read(file), "what was there");
-        assert!(!shell.path(&format!("{file}.partial")).exists());
+        assert_eq!(partial(&shell), ["old.jsonl.partial"]);
     }
     std::os::unix::fs::symlink("old.jsonl", shell.path("link.jsonl")).unwrap();
     shell.out(&[&export[..], &["link.jsonl"]].concat());
     assert_eq!(shell.read("old.jsonl"), rows(2_500));
+    assert_eq!(shell.read("old.jsonl.partial"), "of somebody else");
+    assert_eq!(partial(&shell), ["old.jsonl.partial"]);
     shell.out(&[&export[..], &["/dev/null"]].concat());
 }
 
