@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -155,6 +156,8 @@ fn accounts(
 
 /// Runs a server until a signal tells it to stop.
 async fn serve(config: Config) -> Result<(), CliError> {
+    // A process that is the first of its container hears of no signal but those it asks for.
+    let mut stop = pin!(StopSignals::new()?.first());
     let limits = connection_limits(config.limits.connection);
     let tls = match &config.tls {
         Some((certificate, key)) => Some(Tls::read(certificate, key)?),
@@ -172,7 +175,10 @@ async fn serve(config: Config) -> Result<(), CliError> {
         let handler = Arc::new(admin_of(&served, ready.clone()));
         admin.spawn(listener.run(handler, &last_shutdown));
     }
-    let database = open(&config)?;
+    let Some(database) = open_unless(stop.as_mut(), &config).await? else {
+        say(format_args!("tablestone is stopping: it had not begun to listen"));
+        return Ok(());
+    };
     let telemetry = match config.admin {
         Some(_) => Telemetry::on(config.access_log),
         None => Telemetry::off(config.access_log),
@@ -181,7 +187,6 @@ async fn serve(config: Config) -> Result<(), CliError> {
     tracing::info!(accounts = %names(&accounts), "tables are served of these accounts");
     let service = TableService::open(database, accounts, config.limits, telemetry).await?;
     let service = Arc::new(service);
-    let stop = StopSignals::new()?;
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
     main.spawn(listener.run(Arc::clone(&service), &shutdown));
@@ -199,7 +204,7 @@ async fn serve(config: Config) -> Result<(), CliError> {
         );
     }
     let stopped = tokio::select! {
-        () = stop.first() => Ok(()),
+        () = stop => Ok(()),
         // They go on until they are told to stop, or something is wrong with them.
         Some(_) = main.join_next() => Err("a listener broke off"),
         Some(_) = admin.join_next() => Err("the listener for operators broke off"),
@@ -233,6 +238,24 @@ async fn bind(
 ) -> Result<Listener, CliError> {
     let listener = Listener::bind(address, tls, limits).await;
     listener.map_err(|error| format!("cannot listen on {address}: {error}").into())
+}
+
+/// The database, unless the server is told to stop before it is open: then it is closed again, which takes as
+/// long as opening does.
+async fn open_unless(
+    stop: impl Future<Output = ()>,
+    config: &Config,
+) -> Result<Option<Database>, CliError> {
+    let config = config.clone();
+    let mut opening = tokio::task::spawn_blocking(move || open(&config));
+    tokio::select! {
+        biased;
+        () = stop => {
+            opening.await??.close()?;
+            Ok(None)
+        }
+        database = &mut opening => Ok(Some(database??)),
+    }
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
@@ -281,8 +304,8 @@ async fn sum_up(service: Arc<TableService>) {
     }
 }
 
-/// SIGINT and SIGTERM, from when it is made: before the server says that it listens, so that one
-/// that comes at once stops it in order too.
+/// SIGINT and SIGTERM, from when it is made: before anything else is done, so that one that comes at once,
+/// or while a large database is opened, stops the server in order too.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
