@@ -259,6 +259,11 @@ async fn r_s08_a_stored_policy_can_be_taken_back() {
     let six = format!("<SignedIdentifiers>{}</SignedIdentifiers>", "<SignedIdentifier/>".repeat(6));
     let refused = owner.send("PUT", "/people?comp=acl", &[], six).await;
     assert_eq!(refused.failure(), (400, "InvalidXmlDocument"));
+    for permission in ["rr", "raudr", "raduu", "w", "rwd", "R", "r,a", "x"] {
+        let refused = owner.send("PUT", "/people?comp=acl", &[], acl(permission)).await;
+        assert_eq!(refused.failure(), (400, "InvalidXmlNodeValue"), "{permission}");
+    }
+    assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("duar")).await.status, 204);
     assert_eq!(owner.get("/missing?comp=acl").await.failure(), (404, "TableNotFound"));
 }
 
