@@ -82,7 +82,7 @@ impl<'a> Place<'a> {
         let path = path.strip_prefix('/').unwrap_or(path);
         let (name, rest) = path.split_once('/').unwrap_or((path, ""));
         let (in_path, secondary_in_path) = primary(name);
-        match account_of_host(host) {
+        match account_of_host(host).filter(|(account, _)| !account.is_empty()) {
             Some((account, secondary)) if is_account(&account) || !is_account(in_path) => {
                 Ok(Self { account, secondary, style: Style::Host, rest: path })
             }
@@ -207,6 +207,9 @@ mod tests {
         assert_eq!(code(None, "/acct/Tables"), ErrorCode::HostInformationNotPresent);
         assert_eq!(code(Some(""), "/acct/Tables"), ErrorCode::HostInformationNotPresent);
         assert_eq!(code(Some("localhost"), "/"), ErrorCode::InvalidUri);
+        for host in [".table.local", "-secondary.table.local"] {
+            assert_eq!(code(Some(host), "/"), ErrorCode::InvalidUri, "{host}");
+        }
         assert_eq!(code(Some("localhost"), "//Tables"), ErrorCode::InvalidUri);
         assert_eq!(code(Some("localhost"), "/-secondary/Tables"), ErrorCode::InvalidUri);
     }
