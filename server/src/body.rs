@@ -126,6 +126,12 @@ impl Default for BodyLimits {
     }
 }
 
+/// When that much time will have passed; where the clock has no such time, in thirty years.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + Duration::from_secs(30 * 365 * 86_400))
+}
+
 /// By when the next piece of a body must have come. Bytes alone buy no time, or a client could hold
 /// a connection and a share of the budget for as long as it likes.
 struct Pace {
@@ -137,7 +143,7 @@ struct Pace {
 
 impl Pace {
     fn new(stall: Duration) -> Self {
-        Self { stall, until: Instant::now() + stall, bytes: 0 }
+        Self { stall, until: after(stall), bytes: 0 }
     }
 
     /// The next frame, unless it comes too late.
@@ -273,7 +279,7 @@ pub async fn discard<B: Body<Data = Bytes>>(
     }
     let mut left = limits.bytes.saturating_mul(4);
     // Who is refused has this time in all.
-    let until = Instant::now() + limits.stall;
+    let until = after(limits.stall);
     while !body.is_end_stream() {
         let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await else {
             return;

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tablestone_server::cli::{Cli, with_causes};
 
 /// Requests allocate much that is small and soon freed. Beside glibc's allocator an entity group
@@ -13,7 +12,7 @@ use tablestone_server::cli::{Cli, with_causes};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match Cli::read().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be there to read it.

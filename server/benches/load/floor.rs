@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tablestone_server::address::{Address, QueryString};
+use tablestone_server::address::{Place, QueryString};
 use tablestone_server::auth::{Account, Signed, SigningKey};
 use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use tablestone_server::wire::xml::SignedIdentifier;
@@ -108,13 +108,13 @@ impl Floor {
             _ => Work::Insert,
         };
         let authentic = || {
-            let address = Address::parse(host, path, |_| false).ok()?;
+            let place = Place::of(host, path, |_| false).ok()?;
             let signed = Signed {
                 method: &head.method,
                 path,
                 query: &QueryString::parse(query).ok()?,
                 headers: &head.headers,
-                address: &address,
+                place: &place,
                 peer: None,
                 secure: false,
                 now: SystemTime::now(),

@@ -27,6 +27,20 @@ pub enum Style {
     Path,
 }
 
+/// Where in the server a request is addressed to, which is told before who it is from: what the rest of
+/// the address means nobody hears who may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// See [`Address::account`].
+    pub account: Cow<'a, str>,
+    /// See [`Address::secondary`].
+    pub secondary: bool,
+    /// See [`Address::style`].
+    pub style: Style,
+    /// What follows the account.
+    rest: &'a str,
+}
+
 /// The address of a request.
 ///
 /// ```
@@ -51,14 +65,14 @@ pub struct Address<'a> {
     pub resource: Resource,
 }
 
-impl<'a> Address<'a> {
+impl<'a> Place<'a> {
     /// Reads the `Host` header and the path of a request as they were sent. A host of the form
-    /// `NAME.table.REST` names an account if `is_account` says so of NAME; else the path does.
+    /// `NAME.table.REST` names an account if `is_account` says so of NAME, or of nothing in the path
+    /// either, so that an account that there is not is addressed as one that there is; else the path does.
     ///
     /// # Errors
-    /// [`ErrorCode::HostInformationNotPresent`], [`ErrorCode::InvalidUri`] if no account is named or
-    /// the path is no percent-encoded UTF-8, [`ErrorCode::InvalidInput`] for keys out of form.
-    pub fn parse(
+    /// [`ErrorCode::HostInformationNotPresent`], [`ErrorCode::InvalidUri`] if no account is named.
+    pub fn of(
         host: Option<&'a str>,
         path: &'a str,
         is_account: impl Fn(&str) -> bool,
@@ -66,23 +80,46 @@ impl<'a> Address<'a> {
         let host = host.filter(|host| !host.is_empty());
         let host = host.ok_or(ErrorCode::HostInformationNotPresent)?;
         let path = path.strip_prefix('/').unwrap_or(path);
-        let (account, secondary, style, rest) = match account_of_host(host) {
-            Some((account, secondary)) if is_account(&account) => {
-                (account, secondary, Style::Host, path)
+        let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+        let (in_path, secondary_in_path) = primary(name);
+        match account_of_host(host).filter(|(account, _)| !account.is_empty()) {
+            Some((account, secondary)) if is_account(&account) || !is_account(in_path) => {
+                Ok(Self { account, secondary, style: Style::Host, rest: path })
+            }
+            _ if in_path.is_empty() => {
+                Err(ErrorCode::InvalidUri.because("The address names no account."))
             }
             _ => {
-                let (name, rest) = path.split_once('/').unwrap_or((path, ""));
-                let (account, secondary) = primary(name);
-                (account.into(), secondary, Style::Path, rest)
+                let (account, secondary) = (in_path.into(), secondary_in_path);
+                let rest = if secondary { named_twice(in_path, rest) } else { rest };
+                Ok(Self { account, secondary, style: Style::Path, rest })
             }
-        };
-        if account.is_empty() {
-            return Err(ErrorCode::InvalidUri.because("The address names no account."));
         }
-        let rest =
-            if secondary && style == Style::Path { named_twice(&account, rest) } else { rest };
-        let resource = Resource::parse(&account, rest.trim_start_matches('/'))?;
-        Ok(Self { account, secondary, style, resource })
+    }
+
+    /// With what follows the account.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidUri`] if the path is no percent-encoded UTF-8, [`ErrorCode::InvalidInput`]
+    /// for keys out of form.
+    pub fn resolve(self) -> Result<Address<'a>, ServiceError> {
+        let resource = Resource::parse(&self.account, self.rest.trim_start_matches('/'))?;
+        let Self { account, secondary, style, .. } = self;
+        Ok(Address { account, secondary, style, resource })
+    }
+}
+
+impl<'a> Address<'a> {
+    /// Reads the `Host` header and the path of a request as they were sent.
+    ///
+    /// # Errors
+    /// As [`Place::of`] and [`Place::resolve`].
+    pub fn parse(
+        host: Option<&'a str>,
+        path: &'a str,
+        is_account: impl Fn(&str) -> bool,
+    ) -> Result<Self, ServiceError> {
+        Place::of(host, path, is_account)?.resolve()
     }
 }
 
@@ -146,6 +183,11 @@ mod tests {
         assert_eq!(parse(local, "/Acct/Tables").0, "Acct");
         // A host that only looks like it: a service called `store` in a namespace called `table`.
         assert_eq!(parse("store.table.svc", "/acct/Tables"), tables(false, Style::Path));
+        // Neither is an account: which ones there are makes no difference.
+        assert_eq!(
+            parse("no.table.svc", "/Tables"),
+            ("no".into(), false, Style::Host, Resource::Tables)
+        );
         // With the account in the host, a path that repeats it names a table of that name.
         let (.., resource) = parse(cloud, "/acct");
         assert_eq!(resource, Resource::Entities { table: "acct".into() });
@@ -165,6 +207,9 @@ mod tests {
         assert_eq!(code(None, "/acct/Tables"), ErrorCode::HostInformationNotPresent);
         assert_eq!(code(Some(""), "/acct/Tables"), ErrorCode::HostInformationNotPresent);
         assert_eq!(code(Some("localhost"), "/"), ErrorCode::InvalidUri);
+        for host in [".table.local", "-secondary.table.local"] {
+            assert_eq!(code(Some(host), "/"), ErrorCode::InvalidUri, "{host}");
+        }
         assert_eq!(code(Some("localhost"), "//Tables"), ErrorCode::InvalidUri);
         assert_eq!(code(Some("localhost"), "/-secondary/Tables"), ErrorCode::InvalidUri);
     }

@@ -18,7 +18,7 @@ use http::{HeaderMap, Method, header};
 pub use grant::{Grant, KeyRange, Operation};
 pub use key::{InvalidKey, SigningKey};
 
-use crate::address::{Address, Parameter, QueryString};
+use crate::address::{Parameter, Place, QueryString};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::text;
 use crate::wire::xml::SignedIdentifier;
@@ -65,8 +65,8 @@ pub struct Signed<'a> {
     pub query: &'a QueryString<'a>,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// What the request is about.
-    pub address: &'a Address<'a>,
+    /// Whom the request is addressed to.
+    pub place: &'a Place<'a>,
     /// Where it came from; `None` if that is no network.
     pub peer: Option<IpAddr>,
     /// Whether it came through TLS.
@@ -106,7 +106,8 @@ impl Signed<'_> {
     }
 }
 
-/// The refusal of a request whose account does not exist.
+/// The refusal of a request whose account does not exist, which is not the only one such a request may get:
+/// its signature is looked at as if there were the account, with a key that nobody has.
 #[must_use]
 pub fn unknown_account(name: &str) -> ServiceError {
     refused(ErrorCode::AuthenticationFailed, &format_args!("there is no account {name:?}"))

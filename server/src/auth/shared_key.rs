@@ -74,7 +74,7 @@ pub(super) fn authenticate(
     }
     // SDKs sign the secondary's address as the primary's: with the account's own name, or, where
     // they put the secondary before the primary's path, that path.
-    let primary = (request.address.secondary && request.address.style == Style::Path)
+    let primary = (request.place.secondary && request.place.style == Style::Path)
         .then(|| request.path.split_once("-secondary"))
         .flatten();
     if primary.is_some_and(|(account, rest)| signed(&[account, rest]) || signed(&[rest])) {
@@ -118,7 +118,7 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::address::{Address, QueryString};
+    use crate::address::{Place, QueryString};
     use crate::auth::SigningKey;
     use crate::wire::xml::SignedIdentifier;
 
@@ -168,7 +168,7 @@ mod tests {
             }
             headers.insert(header::AUTHORIZATION, authorization.parse().unwrap());
             let query = QueryString::parse(self.query).unwrap();
-            let address = Address::parse(Some(self.host), self.path, |_| true).unwrap();
+            let place = Place::of(Some(self.host), self.path, |_| true).unwrap();
             let date = httpdate::parse_http_date(DATE).unwrap();
             let late = Duration::from_secs(self.late.unsigned_abs());
             let now = if self.late < 0 { date - late } else { date + late };
@@ -177,7 +177,7 @@ mod tests {
                 path: self.path,
                 query: &query,
                 headers: &headers,
-                address: &address,
+                place: &place,
                 peer: None,
                 secure: false,
                 now,

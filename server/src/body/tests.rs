@@ -257,3 +257,16 @@ async fn r_s12_an_answer_keeps_its_share_until_its_last_piece_is_gone() {
     }
     assert!(budget.take(600_000).is_ok());
 }
+
+/// A limit beyond the end of the clock is none.
+#[tokio::test]
+async fn a_body_may_have_all_the_time_there_is() {
+    let limits = BodyLimits { stall: Duration::MAX, ..BodyLimits::default() };
+    let budget = BodyBudget::new(1 << 20);
+    let body = http_body_util::Full::new(Bytes::from_static(b"body"));
+    let read = read(&HeaderMap::new(), body.clone(), limits, &budget).await;
+    assert_eq!(read.unwrap().0, "body");
+    let mut body = body;
+    discard(&HeaderMap::new(), RequestBody::new(Pin::new(&mut body)), limits).await;
+    assert!(body.is_end_stream());
+}

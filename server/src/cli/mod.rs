@@ -65,7 +65,7 @@ mod stat;
 mod store;
 mod tables;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// What a command fails with: text for the person who gave it.
 pub type CliError = Box<dyn std::error::Error + Send + Sync>;
@@ -104,7 +104,23 @@ enum Command {
     Stat(stat::Stat),
 }
 
+/// An option without its variable, if that is blank.
+fn without_blank(option: Arg) -> Arg {
+    let value = option.get_env().and_then(std::env::var_os);
+    let is_blank = value.is_some_and(|value| value.as_encoded_bytes().trim_ascii().is_empty());
+    if is_blank { option.env(None::<&str>) } else { option }
+}
+
 impl Cli {
+    /// Reads the command line and the environment, of which a blank variable says nothing: compose files and
+    /// images can set a variable to nothing where they cannot take it away. Ends the process if there is
+    /// nothing to be done.
+    #[must_use]
+    pub fn read() -> Self {
+        let grammar = Self::command().mut_subcommands(|command| command.mut_args(without_blank));
+        Self::from_arg_matches(&grammar.get_matches()).unwrap_or_else(|error| error.exit())
+    }
+
     /// Does what the command line says.
     ///
     /// # Errors

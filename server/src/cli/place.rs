@@ -40,7 +40,7 @@ pub(super) struct Place {
 /// What a data directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
-    /// It has to be there; nothing in it is compacted.
+    /// It has to be there; nothing in it is compacted, and no table is made or dropped.
     Read,
     /// It is made if it is not there; files are compressed so, and what is written is within these limits.
     Write(Compression, &'a Limits),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tokio::task::JoinSet;
 use tracing::level_filters::LevelFilter;
 
 use super::CliError;
+use crate::auth::Account;
 use crate::config::{
     Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
@@ -30,9 +32,17 @@ const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
 
+/// What the help ends with.
+const ACCOUNTS: &str = "\
+Accounts:
+  TABLESTONE_ACCOUNTS=name:key[:key];name:key, else [[accounts]] of the file, else AZURITE_ACCOUNTS
+  in the same form, else devstoreaccount1 with the key that everybody knows. They are no option:
+  command lines are shown to everybody.";
+
 /// Options of `serve`. What is not said here or in the environment is taken from the file, and what
 /// is not there either has a default.
 #[derive(Args, Debug)]
+#[command(after_help = ACCOUNTS)]
 pub(super) struct Serve {
     /// A TOML file with what options say, and with accounts and limits
     #[arg(long, value_name = "FILE", env = "TABLESTONE_CONFIG")]
@@ -71,19 +81,21 @@ pub(super) struct Serve {
     #[arg(long, value_name = "LEVEL", env = "TABLESTONE_LOG", default_value = "info")]
     log: LevelFilter,
     /// Log as lines of JSON
-    #[arg(long, env = "TABLESTONE_LOG_JSON")]
-    log_json: bool,
+    #[arg(long, value_name = "BOOL", env = "TABLESTONE_LOG_JSON", num_args = 0..=1)]
+    #[arg(default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    log_json: Option<bool>,
 }
 
 impl Serve {
     pub(super) fn run(self) -> Result<(), CliError> {
-        start_log(self.log, self.log_json);
-        let config = self.config()?;
+        start_log(self.log, self.log_json.unwrap_or(false));
+        let config = self.config(|name| std::env::var_os(name))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(serve(config))
     }
 
-    fn config(self) -> Result<Config, CliError> {
+    /// What is said here, in variables that are no options, and in the file.
+    fn config(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Config, CliError> {
         let file = match &self.config {
             Some(path) => File::read(path)?.into_partial(),
             None => Partial::default(),
@@ -92,7 +104,7 @@ impl Serve {
             listen: self.listen,
             admin: self.admin.and_then(|Maybe(admin)| admin),
             data: self.data,
-            accounts: accounts(|name| std::env::var_os(name))?,
+            accounts: accounts("TABLESTONE_ACCOUNTS", &variable)?,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,
             durability: self.durability,
@@ -101,7 +113,12 @@ impl Serve {
             access_log: self.access_log,
             ..Partial::default()
         };
-        Ok(said.or(file).resolve()?)
+        let mut said = said.or(file);
+        if said.accounts.is_none() {
+            // It may be there for another server: what was said to this one goes before it.
+            said.accounts = accounts("AZURITE_ACCOUNTS", &variable)?;
+        }
+        Ok(said.resolve()?)
     }
 }
 
@@ -118,27 +135,29 @@ impl FromStr for Maybe {
     }
 }
 
-/// The accounts of the environment. They are secrets, which command lines show to everybody: there is
+/// The accounts of a variable. They are secrets, which command lines show to everybody: there is
 /// no option for them. A variable that says something and names nobody must not open the server to
 /// everybody who knows the published key.
-fn accounts(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<NamedKeys>, CliError> {
-    for name in ["TABLESTONE_ACCOUNTS", "AZURITE_ACCOUNTS"] {
-        let Some(text) = variable(name) else { continue };
-        let text = text.into_string().map_err(|_| format!("{name} is not of Unicode"))?;
-        if text.trim().is_empty() {
-            continue;
-        }
-        let accounts = parse_accounts(&text);
-        if accounts.is_empty() {
-            return Err(format!("{name} names no account: expected name:key").into());
-        }
-        return Ok(Some(accounts));
+fn accounts(
+    name: &str,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<NamedKeys>, CliError> {
+    let Some(text) = variable(name) else { return Ok(None) };
+    let text = text.into_string().map_err(|_| format!("{name} is not of Unicode"))?;
+    if text.trim().is_empty() {
+        return Ok(None);
     }
-    Ok(None)
+    let accounts = parse_accounts(&text);
+    if accounts.is_empty() {
+        return Err(format!("{name} names no account: expected name:key").into());
+    }
+    Ok(Some(accounts))
 }
 
 /// Runs a server until a signal tells it to stop.
 async fn serve(config: Config) -> Result<(), CliError> {
+    // A process that is the first of its container hears of no signal but those it asks for.
+    let mut stop = pin!(StopSignals::new()?.first());
     let limits = connection_limits(config.limits.connection);
     let tls = match &config.tls {
         Some((certificate, key)) => Some(Tls::read(certificate, key)?),
@@ -156,15 +175,18 @@ async fn serve(config: Config) -> Result<(), CliError> {
         let handler = Arc::new(admin_of(&served, ready.clone()));
         admin.spawn(listener.run(handler, &last_shutdown));
     }
-    let database = open(&config)?;
+    let Some(database) = open_unless(stop.as_mut(), &config).await? else {
+        say(format_args!("tablestone is stopping: it had not begun to listen"));
+        return Ok(());
+    };
     let telemetry = match config.admin {
         Some(_) => Telemetry::on(config.access_log),
         None => Telemetry::off(config.access_log),
     };
     let accounts = config.accounts.clone();
+    tracing::info!(accounts = %names(&accounts), "tables are served of these accounts");
     let service = TableService::open(database, accounts, config.limits, telemetry).await?;
     let service = Arc::new(service);
-    let stop = StopSignals::new()?;
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
     main.spawn(listener.run(Arc::clone(&service), &shutdown));
@@ -182,7 +204,7 @@ async fn serve(config: Config) -> Result<(), CliError> {
         );
     }
     let stopped = tokio::select! {
-        () = stop.first() => Ok(()),
+        () = stop => Ok(()),
         // They go on until they are told to stop, or something is wrong with them.
         Some(_) = main.join_next() => Err("a listener broke off"),
         Some(_) = admin.join_next() => Err("the listener for operators broke off"),
@@ -199,6 +221,11 @@ async fn serve(config: Config) -> Result<(), CliError> {
     Ok(stopped?)
 }
 
+/// The names of accounts, without their keys.
+fn names(accounts: &[Account]) -> String {
+    accounts.iter().map(Account::name).collect::<Vec<_>>().join(", ")
+}
+
 /// Tells the operator; nobody may be there to read it.
 fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{what}");
@@ -211,6 +238,24 @@ async fn bind(
 ) -> Result<Listener, CliError> {
     let listener = Listener::bind(address, tls, limits).await;
     listener.map_err(|error| format!("cannot listen on {address}: {error}").into())
+}
+
+/// The database, unless the server is told to stop before it is open: then it is closed again, which takes as
+/// long as opening does.
+async fn open_unless(
+    stop: impl Future<Output = ()>,
+    config: &Config,
+) -> Result<Option<Database>, CliError> {
+    let config = config.clone();
+    let mut opening = tokio::task::spawn_blocking(move || open(&config));
+    tokio::select! {
+        biased;
+        () = stop => {
+            opening.await??.close()?;
+            Ok(None)
+        }
+        database = &mut opening => Ok(Some(database??)),
+    }
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
@@ -259,8 +304,8 @@ async fn sum_up(service: Arc<TableService>) {
     }
 }
 
-/// SIGINT and SIGTERM, from when it is made: before the server says that it listens, so that one
-/// that comes at once stops it in order too.
+/// SIGINT and SIGTERM, from when it is made: before anything else is done, so that one that comes at once,
+/// or while a large database is opened, stops the server in order too.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -328,6 +373,8 @@ fn start_log(level: LevelFilter, json: bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::*;
@@ -340,7 +387,7 @@ mod tests {
 
     fn config(arguments: &[&str]) -> Config {
         let arguments = [&["serve"], arguments].concat();
-        Cli::try_parse_from(arguments).unwrap().serve.config().unwrap()
+        Cli::try_parse_from(arguments).unwrap().serve.config(|_| None).unwrap()
     }
 
     #[test]
@@ -359,23 +406,43 @@ mod tests {
         assert_eq!(port(config(&["--admin="])), None);
     }
 
+    /// What the accounts are called under these two variables, with a file that has an account or without.
+    fn served(own: &str, other: &str, file: Option<&Path>) -> Result<String, String> {
+        let variable = |name: &str| {
+            let text = if name == "TABLESTONE_ACCOUNTS" { own } else { other };
+            (text != "unset").then(|| text.into())
+        };
+        let mut serve = Cli::try_parse_from(["serve"]).unwrap().serve;
+        serve.config = file.map(Path::to_owned);
+        let config = serve.config(variable).map_err(|error| error.to_string())?;
+        Ok(names(&config.accounts))
+    }
+
     #[test]
     fn a_variable_without_accounts_does_not_hide_the_other() {
-        let of = |own: &str, other: &str| {
-            let variable = |name: &str| {
-                let text = if name == "TABLESTONE_ACCOUNTS" { own } else { other };
-                (text != "unset").then(|| text.into())
-            };
-            accounts(variable).map_err(|error| error.to_string())
-        };
-        let named = |name: &str| Ok(Some(vec![(name.to_owned(), vec!["a2V5".to_owned()])]));
+        let of = |own: &str, other: &str| served(own, other, None);
+        let named = |name: &str| Ok(name.to_owned());
         assert_eq!(of("one:a2V5", "two:a2V5"), named("one"));
-        assert_eq!(of("", "two:a2V5"), named("two"));
+        assert_eq!(of("", "two:a2V5;three:a2V5"), named("two, three"));
         assert_eq!(of("unset", "two:a2V5"), named("two"));
-        assert_eq!(of("unset", " "), Ok(None));
+        assert_eq!(of("unset", " "), named("devstoreaccount1"));
         let nobody = "TABLESTONE_ACCOUNTS names no account: expected name:key";
         assert_eq!(of(" ; ", "two:a2V5"), Err(nobody.to_owned()));
         let variable = |_: &str| Some(std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]));
-        assert!(accounts(variable).unwrap_err().to_string().contains("Unicode"));
+        assert!(accounts("A", variable).unwrap_err().to_string().contains("Unicode"));
+    }
+
+    /// A variable of another server's does not replace the accounts that a file gives to this one.
+    #[test]
+    fn the_emulators_accounts_come_after_the_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tablestone.toml");
+        std::fs::write(&file, "accounts = [{ name = 'filed', keys = ['a2V5'] }]").unwrap();
+        let of = |own: &str, other: &str| served(own, other, Some(&file));
+        assert_eq!(of("unset", "two:a2V5"), Ok("filed".to_owned()));
+        assert_eq!(of("unset", " ; "), Ok("filed".to_owned()), "nor is it looked at");
+        assert_eq!(of("one:a2V5", "two:a2V5"), Ok("one".to_owned()));
+        std::fs::write(&file, "access_log = true").unwrap();
+        assert_eq!(of("unset", "two:a2V5"), Ok("two".to_owned()));
     }
 }

@@ -9,7 +9,7 @@ use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Vers
 use super::CliError;
 use super::ask::Ask;
 use super::place::Purpose;
-use crate::client::{Client, PageKey};
+use crate::client::{Client, ClientError, Page, PageKey};
 use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits, Partial};
 use crate::error::ErrorCode;
 use crate::service::{NewTable, TableService};
@@ -36,7 +36,7 @@ impl Store {
     /// The names of all tables, in order.
     pub(super) fn tables(&self) -> Result<Vec<String>, CliError> {
         Ok(match self {
-            Self::Local(local) => local.service.table_names(&local.account)?,
+            Self::Local(local) => local.service.table_names(&local.account),
             Self::Remote(client) => client.tables()?,
         })
     }
@@ -49,7 +49,8 @@ impl Store {
                 Ok(Box::new(local_pages(&table, ask)))
             }
             Self::Remote(client) => {
-                let pages = RemotePages { client, table, ask, left: ask.top, at: At::Start };
+                let pages =
+                    RemotePages { client, table, ask, left: ask.top, most: None, at: At::Start };
                 Ok(Box::new(pages.map(|page| match page {
                     Err(error) if error.is(ErrorCode::TableNotFound) => Err(self.no_table(table)),
                     page => Ok(page?),
@@ -129,9 +130,12 @@ impl Local {
         })?;
         let accounts = Some(vec![(account.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
         let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
-        let service = TableService::open(database, accounts, limits, Telemetry::off(false));
-        let service = Box::new(wait(service)??);
-        Ok(Self { service, account: account.to_owned(), data })
+        let telemetry = Telemetry::off(false);
+        let service = match purpose {
+            Purpose::Read => TableService::open_to_read(database, accounts, limits, telemetry)?,
+            Purpose::Write(..) => wait(TableService::open(database, accounts, limits, telemetry))??,
+        };
+        Ok(Self { service: Box::new(service), account: account.to_owned(), data })
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -190,11 +194,34 @@ struct RemotePages<'a> {
     ask: &'a Ask,
     /// How many entities are still wanted.
     left: Option<u64>,
+    /// How many a page may have, where those of the server's own size are too long.
+    most: Option<u64>,
     at: At,
 }
 
+impl RemotePages<'_> {
+    fn page(&mut self, from: Option<&PageKey>) -> Result<Page, ClientError> {
+        let Ask { filter, select, .. } = self.ask;
+        let filter = filter.as_ref().map(|condition| &*condition.text);
+        // The server's pages may be smaller: then those that it makes of itself are within what is left.
+        let mut may_ask = true;
+        loop {
+            let wanted = [self.left.map(|left| left.min(PAGE)), self.most];
+            let top = wanted.into_iter().flatten().min().filter(|_| may_ask);
+            match self.client.page(self.table, filter, select.names(), top, from) {
+                Err(ClientError::TooLong { .. }) if top != Some(1) && self.most != Some(1) => {
+                    self.most = Some(top.or(self.most).unwrap_or(PAGE).div_ceil(2));
+                    may_ask = true;
+                }
+                Err(error) if top.is_some() && error.is(ErrorCode::InvalidInput) => may_ask = false,
+                page => return page,
+            }
+        }
+    }
+}
+
 impl Iterator for RemotePages<'_> {
-    type Item = Result<Vec<Row>, crate::client::ClientError>;
+    type Item = Result<Vec<Row>, ClientError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let from = match std::mem::replace(&mut self.at, At::End) {
@@ -202,16 +229,7 @@ impl Iterator for RemotePages<'_> {
             At::Key(key) => Some(key),
             At::End => return None,
         };
-        let Ask { filter, select, .. } = self.ask;
-        let filter = filter.as_ref().map(|condition| &*condition.text);
-        let top = self.left.map(|left| left.min(PAGE));
-        let page = |top| self.client.page(self.table, filter, select.names(), top, from.as_ref());
-        let page = match page(top) {
-            // The server's pages may be smaller: then they are within what is left.
-            Err(error) if top.is_some() && error.is(ErrorCode::InvalidInput) => page(None),
-            page => page,
-        };
-        match page {
+        match self.page(from.as_ref()) {
             Ok(page) => {
                 self.left = self.left.map(|left| left.saturating_sub(page.entities.len() as u64));
                 if let Some(next) = page.next.filter(|_| self.left != Some(0)) {

@@ -24,6 +24,14 @@ pub enum ClientError {
         /// Why.
         source: Box<ureq::Error>,
     },
+    /// The answer is longer than answers may be.
+    #[error("an answer of {address} is longer than {most} bytes")]
+    TooLong {
+        /// The account's address.
+        address: Box<str>,
+        /// How long it may be.
+        most: u64,
+    },
     /// The server refused.
     #[error("{address} refused: {code}: {message}")]
     Refused {

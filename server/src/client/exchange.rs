@@ -109,7 +109,13 @@ impl Client {
             }
         };
         let (head, mut body) = response.map_err(no_answer)?.into_parts();
-        let body = body.with_config().limit(MAX_ANSWER).read_to_vec().map_err(no_answer)?;
+        let body = body.with_config().limit(MAX_ANSWER).read_to_vec();
+        let body = body.map_err(|source| match source {
+            ureq::Error::BodyExceedsLimit(most) => {
+                ClientError::TooLong { address: address(), most }
+            }
+            source => no_answer(source),
+        })?;
         let answer = Answer { address: address(), headers: head.headers, body };
         if head.status.is_success() { Ok(answer) } else { Err(refusal(&answer, head.status)) }
     }

@@ -20,6 +20,15 @@ const LEAST_BODY: usize = 1 << 10;
 /// operations of a transaction.
 const MOST_AT_ONCE: usize = 10_000;
 
+/// Most connections: more than a process has files.
+const MOST_CONNECTIONS: usize = 1 << 20;
+/// Most bytes of a request's head, each of which a connection may have in memory.
+const MOST_HEAD: usize = 16 << 20;
+/// What a limit of time may be. More is a mistake, such as milliseconds taken for seconds, and clocks have an
+/// end.
+const TIMES: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(365 * 86_400);
+
 /// What clients may store, ask for at once, and make the server take (R-S05, R-S12).
 ///
 /// Limits of what is stored are limits of writes: what was stored within others is read, and deleted.
@@ -72,8 +81,13 @@ impl Limits {
     /// Refuses what is out of its range.
     ///
     /// # Errors
-    /// [`ConfigError::Limit`], [`ConfigError::BodyMemory`].
+    /// [`ConfigError::Limit`], [`ConfigError::TimeLimit`], [`ConfigError::BodyMemory`].
     pub fn check(&self) -> Result<(), ConfigError> {
+        for (setting, time) in self.times() {
+            if !TIMES.contains(&time) {
+                return Err(ConfigError::TimeLimit { setting, time });
+            }
+        }
         for (setting, value, range) in self.ranges() {
             if !range.contains(&value) {
                 let (least, most) = range.into_inner();
@@ -88,9 +102,24 @@ impl Limits {
         Ok(())
     }
 
-    fn ranges(&self) -> [(&'static str, usize, RangeInclusive<usize>); 10] {
-        let (entity, largest) = (&self.entity, EntityLimits::LARGEST);
+    fn times(&self) -> [(&'static str, Duration); 6] {
+        let connection = &self.connection;
         [
+            ("limits.head_time", connection.head_time),
+            ("limits.idle_time", connection.idle_time),
+            ("limits.write_time", connection.write_time),
+            ("limits.shutdown_time", connection.shutdown_time),
+            ("limits.body_stall", self.body.stall),
+            ("limits.query_time", self.query_time),
+        ]
+    }
+
+    fn ranges(&self) -> [(&'static str, usize, RangeInclusive<usize>); 12] {
+        let (connection, entity) = (&self.connection, &self.entity);
+        let (least_head, largest) = (ConnectionLimits::LEAST_HEAD, EntityLimits::LARGEST);
+        [
+            ("limits.connections", connection.connections, 1..=MOST_CONNECTIONS),
+            ("limits.head_bytes", connection.head_bytes, least_head..=MOST_HEAD),
             ("limits.body_bytes", self.body.bytes, LEAST_BODY..=MOST_BYTES),
             ("limits.page_entities", self.page_entities, 1..=MOST_AT_ONCE),
             ("limits.page_bytes", self.page_bytes, 1..=MOST_BYTES),

@@ -86,6 +86,14 @@ pub enum ConfigError {
         /// The most.
         most: usize,
     },
+    /// A limit of time is out of the range that all of them have.
+    #[error("{setting} is {time:?}: expected 1ms to 8760h, a year")]
+    TimeLimit {
+        /// Its name in a file.
+        setting: &'static str,
+        /// What was said.
+        time: std::time::Duration,
+    },
     /// Bodies have too little memory for the largest.
     #[error(
         "limits.body_memory is {bytes} bytes: expected at least {least}, twice limits.body_bytes"

@@ -102,6 +102,8 @@ fn a_file_says_everything() {
 fn r_s12_limits_have_ranges() {
     let directory = tempfile::tempdir().unwrap();
     for (setting, least, most) in [
+        ("connections", 1, 1 << 20),
+        ("head_bytes", 8 << 10, 16 << 20),
         ("body_bytes", 1_024, 1 << 30),
         ("page_entities", 1, 10_000),
         ("page_bytes", 1, 1 << 30),
@@ -129,6 +131,33 @@ fn r_s12_limits_have_ranges() {
     }
     let resolved = file("[limits]\nkey_length = 0").unwrap().resolve();
     assert!(resolved.is_err(), "as the server resolves it");
+}
+
+/// R-S12: so are limits of time, whichever way they are written.
+#[test]
+fn r_s12_times_have_a_range() {
+    for setting in
+        ["head_time", "idle_time", "write_time", "shutdown_time", "body_stall", "query_time"]
+    {
+        let limits = |value: &str| {
+            let file = File::parse(&format!("limits.{setting} = {value}"));
+            let limits = file.map_err(|error| error.to_string())?.limits();
+            limits.map(|_| ()).map_err(|error| error.to_string())
+        };
+        for (value, shown) in [
+            ("0", "0ns"),
+            ("31536001", "31536001s"),
+            ("'8761h'", "31539600s"),
+            ("9223372036854775807", "9223372036854775807s"),
+        ] {
+            let expected = format!("limits.{setting} is {shown}: expected 1ms to 8760h, a year");
+            assert_eq!(limits(value), Err(expected));
+        }
+        assert!(limits("'0s'").unwrap_err().contains("\"0s\" is no time"));
+        for value in ["1", "'1ms'", "'8760h'", "31536000"] {
+            assert_eq!(limits(value), Ok(()), "{value}");
+        }
+    }
 }
 
 /// The file that is shipped says what holds without it.

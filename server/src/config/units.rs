@@ -91,7 +91,7 @@ impl FromStr for Time {
 
 impl From<u64> for Time {
     fn from(seconds: u64) -> Self {
-        Self(Duration::from_secs(seconds.max(1)))
+        Self(Duration::from_secs(seconds))
     }
 }
 

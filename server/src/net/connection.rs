@@ -45,7 +45,8 @@ pub(super) async fn serve<S, H>(
     });
     let mut http = http1::Builder::new();
     // Time limits are the watch's; hyper's own costs a timer for each request.
-    http.header_read_timeout(None).max_buf_size(limits.head_bytes.max(8 << 10));
+    http.header_read_timeout(None)
+        .max_buf_size(limits.head_bytes.max(ConnectionLimits::LEAST_HEAD));
     let mut connection = std::pin::pin!(http.serve_connection(stream, service));
     let mut looks = tokio::time::interval(Watch::period(&limits));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

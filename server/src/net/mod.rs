@@ -49,7 +49,7 @@ pub struct ConnectionLimits {
     /// Connections at once; one more is told that the server is busy, or closed where there is TLS.
     /// Default 4,096.
     pub connections: usize,
-    /// Bytes of a request's line and headers. Default 128 KiB.
+    /// Bytes of a request's line and headers. Default 128 KiB; at least [`LEAST_HEAD`](Self::LEAST_HEAD).
     pub head_bytes: usize,
     /// Time for a request's line and headers to come, and for a TLS handshake. Default 30 s.
     pub head_time: Duration,
@@ -59,6 +59,11 @@ pub struct ConnectionLimits {
     pub write_time: Duration,
     /// Time for requests under way to end when the server shuts down. Default 30 s.
     pub shutdown_time: Duration,
+}
+
+impl ConnectionLimits {
+    /// The least that [`head_bytes`](Self::head_bytes) can be: what the HTTP layer reads at once.
+    pub const LEAST_HEAD: usize = 8 << 10;
 }
 
 impl Default for ConnectionLimits {

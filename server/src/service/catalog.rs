@@ -2,25 +2,26 @@
 //!
 //! The row of a table is what makes it exist. To create one, a table of the engine is made under a
 //! name that no other has, then the row is inserted; to delete it, the row is deleted, then the
-//! engine's table dropped, which takes constant time, so its name is free at once (R-S10). A crash in
-//! between leaves an engine's table without a row, which the next start drops. Requests see memory,
-//! which is changed when the database has been.
+//! engine's table dropped, which takes constant time, so its name is free at once (R-S10). While the
+//! engine's table is there and the row is not, a row of its own says what is being done with it
+//! ([`Intent`]): what a crash leaves of that is dropped at the next start, and nothing else ever is.
+//! Requests see memory, which is changed when the database has been.
 //!
-//! Rows have the account for a PartitionKey; the RowKey is `table:` and the name in lower case, or
-//! `service` for the account's settings.
+//! Rows have the account for a PartitionKey; the RowKey is `table:` and the name in lower case,
+//! `service` for the account's settings, or that of an intent.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tablestone::{
-    Continuation, Database, Entity, EntityLimits, EntityQuery, EntityTable, Error, Filter,
-    Precondition, TableLoader, Value,
+    Continuation, Database, Entity, EntityBatch, EntityLimits, EntityQuery, EntityTable, Error,
+    Filter, Precondition, Table, TableLoader, Value,
 };
 use uuid::Uuid;
 
 use super::account::{AccountState, Accounts, Changing};
 use super::failure;
+use super::intent::{Found, Intent};
 use crate::auth::Account;
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::xml::{
@@ -42,8 +43,6 @@ const ENGINE_TABLE: &str = "EngineTable";
 const ACL: &str = "Acl";
 /// An account's settings, as XML.
 const PROPERTIES: &str = "Properties";
-/// Names of engine's tables that are listed at once.
-const LIST: usize = 1_000;
 
 /// Why the service cannot run on a database.
 #[derive(Debug, thiserror::Error)]
@@ -87,9 +86,26 @@ pub(super) fn next_table(next: &Continuation) -> Option<&[u8]> {
     next.row_key().strip_prefix(TABLE_ROW.as_bytes())
 }
 
+/// The catalog's table, if the database has one.
+fn find_meta(database: &Database) -> Result<Option<Table>, OpenError> {
+    match database.table(META) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::TableNotFound(_)) => match database.tables(None, 1)?.names.pop() {
+            Some(table) => Err(OpenError::Foreign { table }),
+            None => Ok(None),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A name for a table of the engine that no other has.
 fn engine_table(account: &AccountState, name: &str) -> String {
     format!("{}/{}/{}", account.name(), name.to_ascii_lowercase(), Uuid::new_v4())
+}
+
+/// The RowKey of a table's row.
+fn row_key(name: &str) -> String {
+    format!("{TABLE_ROW}{}", name.to_ascii_lowercase())
 }
 
 /// A table as requests see it.
@@ -103,35 +119,57 @@ pub(super) struct TableState {
 /// The catalog's table, and the database.
 pub(super) struct Catalog {
     database: Database,
-    meta: EntityTable,
+    /// None only in a database without tables that was opened to be read.
+    meta: Option<EntityTable>,
 }
 
 impl Catalog {
-    /// Reads the catalog into memory, and drops the tables of the engine that nothing refers to.
+    /// Reads the catalog into memory, and ends what the server before left half done.
     pub(super) async fn open(
         database: Database,
         accounts: Vec<Account>,
     ) -> Result<(Self, Accounts), OpenError> {
-        let accounts = Accounts::new(accounts);
-        let meta = match database.table(META) {
-            Ok(meta) => meta,
-            Err(Error::TableNotFound(_)) => {
-                if let Some(table) = database.tables(None, 1)?.names.pop() {
-                    return Err(OpenError::Foreign { table });
-                }
-                database.create_table(META).await?
-            }
-            Err(error) => return Err(error.into()),
+        let meta = match find_meta(&database)? {
+            Some(meta) => meta,
+            None => database.create_table(META).await?,
         };
-        // Limits are those of clients' entities.
-        let meta = meta.entities().with_limits(EntityLimits::default());
-        let catalog = Self { database, meta };
-        let mut known = HashSet::from([META.to_owned()]);
-        for row in catalog.meta.query().entities() {
-            known.extend(catalog.load(&accounts, &row?)?);
-        }
-        catalog.drop_unknown(&known).await?;
+        let (catalog, accounts, found) = Self::read(database, accounts, Some(meta))?;
+        found.end(&catalog.database, catalog.meta()?).await?;
         Ok((catalog, accounts))
+    }
+
+    /// Reads the catalog into memory, and writes nothing.
+    pub(super) fn open_to_read(
+        database: Database,
+        accounts: Vec<Account>,
+    ) -> Result<(Self, Accounts), OpenError> {
+        let meta = find_meta(&database)?;
+        let (catalog, accounts, _) = Self::read(database, accounts, meta)?;
+        Ok((catalog, accounts))
+    }
+
+    fn read(
+        database: Database,
+        accounts: Vec<Account>,
+        meta: Option<Table>,
+    ) -> Result<(Self, Accounts, Found), OpenError> {
+        let accounts = Accounts::new(accounts);
+        // Limits are those of clients' entities.
+        let meta = meta.map(|meta| meta.entities().with_limits(EntityLimits::default()));
+        let catalog = Self { database, meta };
+        let mut found = Found::new(META);
+        for row in catalog.meta.iter().flat_map(|meta| meta.query().entities()) {
+            let row = row?;
+            match Intent::of_row(&row) {
+                Some(intent) => found.intents.push(intent),
+                None => found.known.extend(catalog.load(&accounts, &row)?),
+            }
+        }
+        Ok((catalog, accounts, found))
+    }
+
+    fn meta(&self) -> Result<&EntityTable, Error> {
+        self.meta.as_ref().ok_or_else(|| Error::TableNotFound(META.into()))
     }
 
     /// Takes a row into memory, unless its account is not served at present; gives the name of its
@@ -165,39 +203,32 @@ impl Catalog {
                 Some(acl) => parse_acl(acl.as_bytes()).map_err(xml)?,
                 None => Vec::new(),
             };
-            account.insert(Arc::new(TableState {
-                name: text(NAME)?.into(),
-                entities: self.database.table(engine_table)?.entities(),
-                policies: ArcSwap::from_pointee(policies),
-            }));
+            let (name, policies) = (text(NAME)?, ArcSwap::from_pointee(policies));
+            match self.database.table(engine_table) {
+                Ok(table) => {
+                    let (name, entities) = (name.into(), table.entities());
+                    account.insert(Arc::new(TableState { name, entities, policies }));
+                }
+                // Salvage can lose a table, or its name. All others are there to be served.
+                Err(Error::TableNotFound(_)) => {
+                    let account = account.name();
+                    tracing::warn!(account, name, engine_table, "the data of a table is lost");
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(Some(engine_table.to_owned()))
     }
 
-    async fn drop_unknown(&self, known: &HashSet<String>) -> Result<(), OpenError> {
-        let mut from = None;
-        loop {
-            let list = self.database.tables(from.as_deref(), LIST)?;
-            for name in list.names.iter().filter(|name| !known.contains(*name)) {
-                tracing::info!(table = %name, "dropping a table whose creation or deletion broke off");
-                self.database.drop_table(name).await?;
-            }
-            match list.next {
-                Some(next) => from = Some(next),
-                None => return Ok(()),
-            }
-        }
-    }
-
     /// A query over an account's tables by name, from a name on.
-    pub(super) fn tables(&self, account: &str, from: Option<&str>) -> EntityQuery {
-        let query = self.meta.query().partition(account).row_prefix(TABLE_ROW);
-        match from {
+    pub(super) fn tables(&self, account: &str, from: Option<&str>) -> Result<EntityQuery, Error> {
+        let query = self.meta()?.query().partition(account).row_prefix(TABLE_ROW);
+        Ok(match from {
             Some(from) => {
                 query.continue_from(Continuation::new(account, format!("{TABLE_ROW}{from}")))
             }
             None => query,
-        }
+        })
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -213,12 +244,17 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(ErrorCode::TableAlreadyExists.error());
         }
-        let table = self.database.create_table(&engine_table(account, name)).await;
-        let entered = match table {
-            Ok(table) => self.enter(account, name, table.entities()).await,
-            Err(error) => Err(error),
+        let intent = Intent::create(account.name(), engine_table(account, name));
+        let made = async {
+            self.meta()?.insert(&intent.row()).await?;
+            let table = self.database.create_table(intent.engine_table()).await?;
+            self.enter(account, name, table.entities(), &intent).await
         };
-        entered.map_err(|error| failure::of(&error))
+        let made = made.await;
+        if made.is_err() {
+            self.give_up(&intent).await;
+        }
+        made.map_err(|error| failure::of(&error))
     }
 
     /// Begins to load what is to be a table of this name.
@@ -240,44 +276,61 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(Error::TableExists(name.into()));
         }
-        let engine_table = loader.name().to_owned();
-        loader.finish()?;
-        let table = self.database.table(&engine_table)?;
-        self.enter(account, name, table.entities()).await?;
-        Ok(())
+        let intent = Intent::create(account.name(), loader.name().to_owned());
+        let made = async {
+            self.meta()?.insert(&intent.row()).await?;
+            loader.finish()?;
+            let table = self.database.table(intent.engine_table())?;
+            self.enter(account, name, table.entities(), &intent).await
+        };
+        let made = made.await;
+        if made.is_err() {
+            self.give_up(&intent).await;
+        }
+        made.map(|_| ())
     }
 
-    /// Gives a table of the engine its row, or drops it.
+    /// Gives a table of the engine its row, in place of the intent to make it.
     async fn enter(
         &self,
         account: &Changing,
         name: &str,
         entities: EntityTable,
+        intent: &Intent,
     ) -> Result<Arc<TableState>, Error> {
-        let row = Entity::new(account.name(), format!("{TABLE_ROW}{}", name.to_ascii_lowercase()))
+        let row = Entity::new(account.name(), row_key(name))
             .with(NAME, name)
             .with(ENGINE_TABLE, entities.name());
-        if let Err(error) = self.meta.insert(&row).await {
-            let _ = self.database.drop_table(entities.name()).await;
-            return Err(error);
-        }
+        let mut batch = EntityBatch::new(account.name());
+        // There may be the row of a table whose data is lost: it is no table any more.
+        batch.insert_or_replace(&row).delete(intent.row_key(), Precondition::None);
+        self.meta()?.commit(batch).await?;
         let policies = ArcSwap::default();
         let state = Arc::new(TableState { name: name.into(), entities, policies });
         account.insert(Arc::clone(&state));
         Ok(state)
     }
 
+    /// Drops the engine's table of an intent, if it was made. Where that fails, the next start tries
+    /// again.
+    async fn give_up(&self, intent: &Intent) {
+        let Ok(meta) = self.meta() else { return };
+        if let Err(error) = intent.drop_table(&self.database, meta).await {
+            let table = intent.engine_table();
+            tracing::warn!(%error, table, "the data of a table that is none stays for now");
+        }
+    }
+
     /// Deletes a table with all that is in it.
     pub(super) async fn delete(&self, account: &Changing, name: &str) -> Result<(), ServiceError> {
         let table = account.table(name).ok_or(ErrorCode::ResourceNotFound)?;
-        let row_key = format!("{TABLE_ROW}{}", name.to_ascii_lowercase());
-        let deleted = self.meta.delete(account.name(), row_key, Precondition::Exists).await;
+        let intent = Intent::delete(account.name(), table.entities.name().to_owned());
+        let mut batch = EntityBatch::new(account.name());
+        batch.delete(row_key(name), Precondition::Exists).insert(&intent.row());
+        let deleted = async { self.meta()?.commit(batch).await }.await;
         deleted.map_err(|error| failure::of(&error))?;
         account.remove(name);
-        if let Err(error) = self.database.drop_table(table.entities.name()).await {
-            // Nothing refers to it any more: the next start drops it.
-            tracing::warn!(%error, table = %table.name, "the data of a deleted table stays for now");
-        }
+        self.give_up(&intent).await;
         Ok(())
     }
 
@@ -291,10 +344,9 @@ impl Catalog {
         if !account.table(&table.name).is_some_and(|now| std::ptr::eq(&raw const *now, table)) {
             return Err(ErrorCode::TableNotFound.error());
         }
-        let row_key = format!("{TABLE_ROW}{}", table.name.to_ascii_lowercase());
         let acl = String::from_utf8_lossy(&print_acl(&policies)).into_owned();
-        let row = Entity::new(account.name(), row_key).with(ACL, acl);
-        let stored = self.meta.merge(&row, Precondition::Exists).await;
+        let row = Entity::new(account.name(), row_key(&table.name)).with(ACL, acl);
+        let stored = async { self.meta()?.merge(&row, Precondition::Exists).await }.await;
         stored.map_err(|error| failure::of(&error))?;
         table.policies.store(Arc::new(policies));
         Ok(())
@@ -310,7 +362,7 @@ impl Catalog {
         change(&mut properties);
         let text = String::from_utf8_lossy(&print_properties(&properties)).into_owned();
         let row = Entity::new(account.name(), SERVICE_ROW).with(PROPERTIES, text);
-        let stored = self.meta.insert_or_replace(&row).await;
+        let stored = async { self.meta()?.insert_or_replace(&row).await }.await;
         stored.map_err(|error| failure::of(&error))?;
         account.set_properties(properties);
         Ok(())
@@ -345,5 +397,46 @@ mod tests {
         }
         assert!(account.table("people").is_none());
         assert!(catalog.delete(account, "people").await.is_err());
+    }
+
+    /// Whatever moment a crash takes, the next start knows of each table of the engine what to do with it.
+    #[tokio::test]
+    async fn a_table_of_the_engine_has_a_row_or_an_intent_at_any_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path(), Options::default()).unwrap();
+        let accounts = vec![Account::new("account", Vec::new())];
+        let (catalog, accounts) = Catalog::open(database, accounts).await.unwrap();
+        let account = &accounts.get("account").unwrap().change().await.unwrap();
+        let check = || {
+            // Tables first: a row may go between the two, once its table has.
+            let tables = catalog.database.tables(None, 9).unwrap().names;
+            let rows = catalog.meta().unwrap().query().entities().map(|row| row.unwrap());
+            let known: Vec<_> = rows
+                .map(|row| match Intent::of_row(&row) {
+                    Some(intent) => intent.engine_table().to_owned(),
+                    None => row.get_as::<&str>(ENGINE_TABLE).unwrap().to_owned(),
+                })
+                .collect();
+            assert!(
+                tables.iter().all(|table| table == META || known.contains(table)),
+                "{tables:?}"
+            );
+        };
+        let loader = catalog.begin_load(account, "loaded").unwrap();
+        checked(catalog.create(account, "People"), check).await.unwrap();
+        checked(catalog.delete(account, "people"), check).await.unwrap();
+        checked(catalog.end_load(account, "loaded", loader), check).await.unwrap();
+        assert_eq!(catalog.database.tables(None, 9).unwrap().names.len(), 2);
+    }
+
+    /// What a future gives, with a look each time that it waits.
+    async fn checked<T>(future: impl Future<Output = T>, check: impl Fn()) -> T {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let polled = future.as_mut().poll(context);
+            check();
+            polled
+        })
+        .await
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tablestone::{Entity, EntityTable, Error, TableLoader};
 
 use super::account::AccountState;
-use super::catalog::{self, Catalog};
+use super::catalog::Catalog;
 use super::{TableService, failure, keys};
 use crate::auth::unknown_account;
 use crate::error::ServiceError;
@@ -18,10 +18,9 @@ impl TableService {
     }
 
     /// The names of an account's tables, in order.
-    pub(crate) fn table_names(&self, account: &str) -> Result<Vec<String>, Error> {
-        let rows = self.catalog.tables(account, None).entities();
-        let name = |row: tablestone::Entity| row.get_as::<&str>(catalog::NAME).map(str::to_owned);
-        rows.filter_map(|row| row.map(name).transpose()).collect()
+    pub(crate) fn table_names(&self, account: &str) -> Vec<String> {
+        let tables = self.accounts.get(account).map(|account| account.tables());
+        tables.into_iter().flatten().map(|table| table.name.to_string()).collect()
     }
 
     /// Begins to load a table; `None` if there is one of that name.

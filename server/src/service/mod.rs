@@ -12,6 +12,7 @@ mod cors;
 mod direct;
 mod entities;
 mod failure;
+mod intent;
 mod keys;
 mod limits;
 mod print;
@@ -33,20 +34,20 @@ use http::{HeaderMap, Request, Response};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
 
-use self::account::Accounts;
+use self::account::{AccountState, Accounts};
 use self::answer::Answer;
 use self::call::Call;
 use self::catalog::Catalog;
 use self::waits::Waits;
-use crate::address::{Address, Parameter, QueryString, Resource};
-use crate::auth::{Account, Signed, unknown_account};
+use crate::address::{Parameter, Place, QueryString, Resource};
+use crate::auth::{Account, Grant, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, RequestBody, Share};
 use crate::config::Limits;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{ApiVersion, Common, Verb, check_host, host};
 use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, TableMetrics, Telemetry};
-use crate::wire::xml::ServiceProperties;
+use crate::wire::xml::{ServiceProperties, SignedIdentifier};
 
 pub use self::catalog::OpenError;
 pub(crate) use self::direct::NewTable;
@@ -79,10 +80,26 @@ impl TableService {
         telemetry: Telemetry,
     ) -> Result<Self, OpenError> {
         let (catalog, accounts) = Catalog::open(database, accounts).await?;
+        Ok(Self::of(catalog, accounts, limits, telemetry))
+    }
+
+    /// As [`open`](Self::open), but nothing is written, not even what makes the database a server's: for who
+    /// only reads, without requests.
+    pub(crate) fn open_to_read(
+        database: Database,
+        accounts: Vec<Account>,
+        limits: Limits,
+        telemetry: Telemetry,
+    ) -> Result<Self, OpenError> {
+        let (catalog, accounts) = Catalog::open_to_read(database, accounts)?;
+        Ok(Self::of(catalog, accounts, limits, telemetry))
+    }
+
+    fn of(catalog: Catalog, accounts: Accounts, limits: Limits, telemetry: Telemetry) -> Self {
         let budget = BodyBudget::new(limits.body_memory);
         let merging = BodyBudget::new(limits.body_memory / 2);
         let waits = Waits::new(catalog.database().clone());
-        Ok(Self { accounts, catalog: Arc::new(catalog), limits, budget, merging, telemetry, waits })
+        Self { accounts, catalog: Arc::new(catalog), limits, budget, merging, telemetry, waits }
     }
 
     /// The database.
@@ -168,9 +185,7 @@ impl TableService {
             let settings = self.settings(head).unwrap_or_default();
             return cors::preflight(&settings, &head.headers);
         }
-        let address = self.address(head)?;
-        let account = self.accounts.get(&address.account);
-        let account = account.ok_or_else(|| unknown_account(&address.account))?;
+        let place = self.place(head)?;
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
         let version = ApiVersion::of(&head.headers)?;
         let signed = Signed {
@@ -178,18 +193,35 @@ impl TableService {
             path: head.uri.path(),
             query: &query,
             headers: &head.headers,
-            address: &address,
+            place: &place,
             peer: peer.address,
             secure: peer.secure,
             now: SystemTime::now(),
         };
-        let grant = signed.authenticate(account.account(), |table| account.policies(table))?;
+        let (account, grant) = self.authenticate(&signed)?;
+        let address = place.resolve()?;
         let signed_version = || query.get(Parameter::SignedVersion).and_then(ApiVersion::parse);
         let version = version.or_else(signed_version);
         let limits = &self.limits;
         let call =
             Call { head, peer, verb, address, query, version, account, grant, common, limits };
         self.dispatch(&call, body, action).await
+    }
+
+    /// The account that a request is addressed to, and what its signature grants there. One that there is not
+    /// is as one with a key that nobody has, so that strangers do not find out which there are.
+    fn authenticate(
+        &self,
+        signed: &Signed<'_>,
+    ) -> Result<(&Arc<AccountState>, Grant), ServiceError> {
+        let name = &*signed.place.account;
+        let Some(account) = self.accounts.get(name) else {
+            let nobodys = Account::new(name, Vec::new());
+            signed.authenticate(&nobodys, |_| None::<Vec<SignedIdentifier>>)?;
+            return Err(unknown_account(name));
+        };
+        let grant = signed.authenticate(account.account(), |table| account.policies(table))?;
+        Ok((account, grant))
     }
 
     async fn dispatch<B>(
@@ -274,9 +306,9 @@ impl TableService {
         crate::body::read(&call.head.headers, body, self.limits.body, &self.budget).await
     }
 
-    fn address<'a>(&self, head: &'a Parts) -> Result<Address<'a>, ServiceError> {
+    fn place<'a>(&self, head: &'a Parts) -> Result<Place<'a>, ServiceError> {
         let host = host(&head.uri, &head.headers);
-        Address::parse(host, head.uri.path(), |name| self.accounts.get(name).is_some())
+        Place::of(host, head.uri.path(), |name| self.accounts.get(name).is_some())
     }
 
     /// Adds what lets a web page from elsewhere see the answer, if a rule of the account does.
@@ -291,7 +323,7 @@ impl TableService {
 
     /// The settings of the account that a request's address names, if there is one.
     fn settings(&self, head: &Parts) -> Option<Arc<ServiceProperties>> {
-        let address = self.address(head).ok()?;
+        let address = self.place(head).and_then(Place::resolve).ok()?;
         Some(self.accounts.get(&address.account)?.properties())
     }
 }

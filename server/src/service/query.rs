@@ -143,7 +143,8 @@ impl TableService {
         let format = call.format()?;
         let top = top(call)?;
         let next = call.query.given(Parameter::NextTableName).map(continuation::decode);
-        let mut query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
+        let query = self.catalog.tables(call.account.name(), next.transpose()?.as_deref());
+        let mut query = query.map_err(|error| failure::of(&error))?;
         query = query.time_limit(self.limits.query_time);
         let filter = call.query.given(Parameter::Filter).map(str::to_owned);
         if let Some(top) = top {
@@ -161,6 +162,8 @@ impl TableService {
                 _ => Some(query.page().map_err(|error| failure::of(&error))?),
             };
             let names = page.iter().flat_map(EntityPage::iter).filter_map(|row| table_name(&row));
+            // Of a table whose data is lost there is a row, which makes it none.
+            let names = names.filter(|name| account.table(name).is_some());
             let body = match format {
                 BodyFormat::Json(metadata) => json::print_tables(context, metadata, names),
                 BodyFormat::Atom => atom::print_tables(context, now(), names),

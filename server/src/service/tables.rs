@@ -14,7 +14,7 @@ use super::keys::check_table_name;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, names, request_format};
-use crate::wire::xml::{parse_acl, print_acl};
+use crate::wire::xml::{check_acl, parse_acl, print_acl};
 use crate::wire::{Context, atom, json};
 
 /// The answer to Get Table.
@@ -106,6 +106,7 @@ impl TableService {
         let table = call.table(table)?;
         let (body, _share) = self.body(call, body).await?;
         let policies = parse_acl(&body)?;
+        check_acl(&policies)?;
         let (catalog, account) = (Arc::clone(&self.catalog), call.account.change().await?);
         to_the_end(async move { catalog.set_policies(&account, &table, policies).await }).await?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))

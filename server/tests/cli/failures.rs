@@ -200,6 +200,13 @@ fn an_export_that_fails_leaves_the_file_of_that_name_as_it_was() {
         };
         (0..count).map(row).collect::<String>()
     };
+    let partial = |shell: &Shell| {
+        let files = std::fs::read_dir(shell.path("")).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".partial")).collect::<Vec<_>>()
+    };
+    // What somebody else has is left alone, whatever it is called.
+    shell.write("old.jsonl.partial", "of somebody else");
     shell.write("rows.jsonl", &rows(2_500));
     shell.out(&["import", "rows.jsonl", "--table", "rows", "--url", &server.url]);
     let export = ["export", "--table", "rows", "--url", &server.url, "-o"];
@@ -208,11 +215,13 @@ fn an_export_that_fails_leaves_the_file_of_that_name_as_it_was() {
         let ran = finish(shell.limited(&[&export[..], &[file]].concat()), "");
         assert!(ran.failure(1).contains("File too large"));
         assert_eq!(shell.read(file), "what was there");
-        assert!(!shell.path(&format!("{file}.partial")).exists());
+        assert_eq!(partial(&shell), ["old.jsonl.partial"]);
     }
     std::os::unix::fs::symlink("old.jsonl", shell.path("link.jsonl")).unwrap();
     shell.out(&[&export[..], &["link.jsonl"]].concat());
     assert_eq!(shell.read("old.jsonl"), rows(2_500));
+    assert_eq!(shell.read("old.jsonl.partial"), "of somebody else");
+    assert_eq!(partial(&shell), ["old.jsonl.partial"]);
     shell.out(&[&export[..], &["/dev/null"]].concat());
 }
 
@@ -288,7 +297,8 @@ fn server_that(
                 } else {
                     format!("Content-Length: {}\r\n", body.len())
                 };
-                write!(&stream, "HTTP/1.1 {status}\r\n{length}\r\n{body}").unwrap();
+                // Who asks may have heard enough.
+                let _ = write!(&stream, "HTTP/1.1 {status}\r\n{length}\r\n{body}");
             }
         });
     };
@@ -314,6 +324,36 @@ fn request(reader: &mut impl BufRead) -> Option<String> {
     }
     reader.read_exact(&mut vec![0; length]).ok()?;
     Some(first.trim().to_owned())
+}
+
+/// Pages that are too long to be taken whole are asked for in smaller ones; one entity that is too long is said
+/// to be that.
+#[test]
+fn answers_that_are_too_long_are_asked_for_in_parts() {
+    const ROW: &str = r#"{"value":[{"PartitionKey":"p","RowKey":"r"}]}"#;
+    let shell = Shell::new();
+    let long: &str = "x".repeat((64 << 20) + 1).leak();
+    let (url, asked) = server_that(move |line| {
+        let short = line.contains("top=125 ") || line.contains("top=3 ");
+        Some(("200 OK", if short { ROW } else { long }))
+    });
+    for (command, expected) in [
+        (&["export", "--table", "abc"][..], "1000 500 250 125"),
+        (&["query", "abc", "--json", "--top", "10"], "10 5 3"),
+    ] {
+        let out = shell.out(&[command, &["--url", &url]].concat());
+        assert_eq!(out, "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+        let tops = asked.try_iter().map(|line| match line.split_once("top=") {
+            Some((_, top)) => top.split(' ').next().unwrap().to_owned(),
+            None => "1000".to_owned(),
+        });
+        assert_eq!(tops.collect::<Vec<_>>().join(" "), expected);
+    }
+    let (url, _) = server_that(move |_| Some(("200 OK", long)));
+    let failure = shell.run(&["query", "abc", "--top", "2", "--url", &url]).failure(1);
+    let expected =
+        format!("error: an answer of {url}/devstoreaccount1 is longer than 67108864 bytes\n");
+    assert_eq!(failure, expected);
 }
 
 const THREE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"0\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n\

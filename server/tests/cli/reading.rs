@@ -157,6 +157,40 @@ fn what_reads_a_directory_compacts_nothing() {
     assert_eq!(files(), before);
 }
 
+/// A directory may be of a program that has not made its tables yet, or of a server that was killed.
+#[test]
+fn what_reads_a_directory_makes_and_drops_nothing() {
+    let shell = Shell::new();
+    let names = |data: &str| {
+        let database = Database::open(shell.path(data), Options::default()).unwrap();
+        let names = database.tables(None, 9).unwrap().names;
+        database.close().unwrap();
+        names
+    };
+    Database::open(shell.path("program"), Options::default()).unwrap().close().unwrap();
+    shell.out(&["stat", "--data", "program"]);
+    assert_eq!(shell.out(&["tables", "--json", "--data", "program"]), "");
+    shell.run(&["export", "--table", "people", "--data", "program"]).failure(1);
+    assert!(names("program").is_empty());
+
+    shell.write("people.jsonl", PEOPLE);
+    shell.out(&["import", "people.jsonl", "--table", "people", "--data", "served"]);
+    let database = Database::open(shell.path("served"), Options::default()).unwrap();
+    database.create_table("devstoreaccount1/half/1").wait().unwrap();
+    let intent = Entity::new("devstoreaccount1", "create:devstoreaccount1/half/1");
+    database.table("$meta").unwrap().entities().insert(&intent).wait().unwrap();
+    database.close().unwrap();
+    let before = names("served");
+    for command in
+        [&["stat"][..], &["tables"], &["query", "people"], &["export", "--table", "people"]]
+    {
+        shell.out(&[command, &["--data", "served"]].concat());
+        assert_eq!(names("served"), before, "{command:?}");
+    }
+    shell.out(&["import", "people.jsonl", "--table", "people", "--data", "served"]);
+    assert_eq!(names("served").len(), before.len() - 1, "who writes ends what was begun");
+}
+
 #[test]
 fn an_account_has_its_own_tables() {
     let shell = Shell::new();

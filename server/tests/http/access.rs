@@ -5,7 +5,8 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tablestone_server::auth::SigningKey;
 use tablestone_server::config::DEVELOPMENT_KEY;
 
-use crate::support::{Answer, Client, Server};
+use crate::support::{Answer, Client, Server, Signing};
+use crate::transactions::{TYPE, change_set, part, parts};
 
 const ACCEPT: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
@@ -90,6 +91,44 @@ async fn r_s08_strangers_get_nothing() {
     let path = "/devstoreaccount1/Tables";
     let answer = unsigned.request("localhost", "GET", path, &malformed, b"").await;
     assert_eq!(answer.failure(), (400, "InvalidAuthenticationInfo"));
+
+    // Nor may it find out which accounts there are.
+    for (host, path, headers) in [
+        ("localhost", "/ACCOUNT/Tables", &[("x-ms-version", "nonsense")][..]),
+        ("localhost", "/ACCOUNT/Tables?$orderby=a", &[]),
+        ("localhost", "/ACCOUNT/Tables?comp=acl&comp=acl", &[]),
+        ("localhost", "/ACCOUNT/people(", &[]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKey")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKey nosignature")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "Bearer a")]),
+        ("localhost", "/ACCOUNT/Tables", &[("Authorization", "SharedKeyLite ACCOUNT:d3Jvbmc=")]),
+        ("localhost", "/ACCOUNT/Tables?sig=a", &[]),
+        ("localhost", "/ACCOUNT/people?sig=a&sv=2019-02-02&tn=people&si=a", &[]),
+        ("localhost", "/ACCOUNT-secondary/Tables", &[]),
+        ("ACCOUNT.table.localhost", "/", &[]),
+        ("ACCOUNT.table.localhost", "/Tables", &[]),
+        ("ACCOUNT.table.localhost", "/$batch()", &[]),
+        ("ACCOUNT.table.localhost", "/people(", &[]),
+        ("ACCOUNT.table.localhost", "//", &[]),
+        ("ACCOUNT-secondary.table.localhost", "/%", &[]),
+        ("any.table.localhost", "/ACCOUNT/$batch()", &[]),
+        ("any.table.localhost", "/ACCOUNT", &[]),
+    ] {
+        let mut of = async |account: &str| {
+            let (host, path) = (host.replace("ACCOUNT", account), path.replace("ACCOUNT", account));
+            let date = httpdate::fmt_http_date(std::time::SystemTime::now());
+            let values: Vec<_> = headers
+                .iter()
+                .map(|(name, value)| (*name, value.replace("ACCOUNT", account)))
+                .collect();
+            let mut all = vec![ACCEPT[0], ("x-ms-date", &*date)];
+            all.extend(values.iter().map(|(name, value)| (*name, &**value)));
+            let answer = unsigned.request(&host, "GET", &path, &all, b"").await;
+            let (status, code) = answer.failure();
+            (status, code.to_owned())
+        };
+        assert_eq!(of("devstoreaccount1").await, of("nobody").await, "{host}{path} {headers:?}");
+    }
 
     // Nor may it send a body, if it asks first.
     let promise = "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\
@@ -221,6 +260,11 @@ async fn r_s08_a_stored_policy_can_be_taken_back() {
     let six = format!("<SignedIdentifiers>{}</SignedIdentifiers>", "<SignedIdentifier/>".repeat(6));
     let refused = owner.send("PUT", "/people?comp=acl", &[], six).await;
     assert_eq!(refused.failure(), (400, "InvalidXmlDocument"));
+    for permission in ["rr", "raudr", "raduu", "w", "rwd", "R", "r,a", "x"] {
+        let refused = owner.send("PUT", "/people?comp=acl", &[], acl(permission)).await;
+        assert_eq!(refused.failure(), (400, "InvalidXmlNodeValue"), "{permission}");
+    }
+    assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("duar")).await.status, 204);
     assert_eq!(owner.get("/missing?comp=acl").await.failure(), (404, "TableNotFound"));
 }
 
@@ -287,4 +331,135 @@ async fn r_s12_a_body_is_not_waited_for_if_its_write_is_not_allowed() {
         client.send(format!("{line}\r\n{rest}\r\n\r\n")).await;
         assert_eq!(client.answer().await.unwrap().status, 403, "{method} {path}");
     }
+}
+
+/// The operations of a transaction with a signature, and what each is answered.
+async fn transact(client: &mut Client, signature: &str, operations: &[String]) -> Vec<Answer> {
+    let body = change_set(operations);
+    let path = format!("/devstoreaccount1/$batch?{signature}");
+    parts(&client.request("localhost", "POST", &path, &[ACCEPT[0], TYPE], body.as_bytes()).await)
+}
+
+fn insertion(partition: &str, row: &str) -> String {
+    let entity = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}"}}"#);
+    part("POST /devstoreaccount1/people", &[], &entity)
+}
+
+fn on(method: &str, partition: &str, row: &str, headers: &[&str]) -> String {
+    let point = format!("/people(PartitionKey='{partition}',RowKey='{row}')");
+    part(&format!("{method} /devstoreaccount1{point}"), headers, "{}")
+}
+
+/// The keys of all entities of `people`.
+async fn keys(owner: &mut Signing) -> Vec<String> {
+    let page = owner.get("/people()?$select=PartitionKey,RowKey").await.json();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let rows = page["value"].as_array().unwrap().iter();
+    rows.map(|row| text(&row["PartitionKey"]) + &text(&row["RowKey"])).collect()
+}
+
+/// R-S08: in a transaction too a signature is for its range of keys, and one operation outside of it undoes
+/// the others.
+#[tokio::test]
+async fn r_s08_a_transaction_keeps_to_the_range_of_keys() {
+    let server = Server::start().await;
+    let mut owner = server.with_people().await;
+    assert_eq!(owner.post("/people", r#"{"PartitionKey":"b","RowKey":"1"}"#).await.status, 201);
+    let client = &mut Client::connect(server.address).await;
+    let signature = table_signature("raud", ["b", "2", "c", "1"]);
+    for outside in [
+        insertion("b", "0"),
+        on("PUT", "b", "0", &[]),
+        on("PUT", "b", "1", &["If-Match: *"]),
+        on("MERGE", "b", "1", &["If-Match: *"]),
+        on("DELETE", "b", "1", &["If-Match: *"]),
+    ] {
+        let answers = transact(client, &signature, &[insertion("b", "3"), outside.clone()]).await;
+        assert_eq!(answers.len(), 1, "{outside}");
+        assert_eq!(answers[0].failure(), (403, "AuthorizationFailure"), "{outside}");
+        let message = &answers[0].json()["odata.error"]["message"]["value"];
+        assert!(message.as_str().unwrap().starts_with("1:"), "{message}");
+        assert_eq!(keys(&mut owner).await, ["b1"], "{outside}");
+    }
+    for (partition, row, inside) in [("b", "2", true), ("c", "1", true), ("c", "2", false)] {
+        let answers = transact(client, &signature, &[insertion(partition, row)]).await;
+        assert_eq!(answers[0].status, if inside { 201 } else { 403 }, "{partition}{row}");
+    }
+    assert_eq!(keys(&mut owner).await, ["b1", "b2", "c1"]);
+
+    // The one read that a batch may be.
+    for (row, status) in [("2", 200), ("1", 403)] {
+        let get = part(
+            &format!("GET /devstoreaccount1/people(PartitionKey='b',RowKey='{row}')"),
+            &[],
+            "",
+        );
+        let path = format!("/devstoreaccount1/$batch?{signature}");
+        let body = format!("--batch_b\r\n{get}--batch_b--\r\n");
+        let headers = [ACCEPT[0], TYPE];
+        let answer = client.request("localhost", "POST", &path, &headers, body.as_bytes()).await;
+        let answer = &parts(&answer)[0];
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 403 {
+            assert_eq!(answer.failure(), (403, "AuthorizationFailure"));
+        }
+    }
+}
+
+/// R-S08: an operation that is not permitted undoes what came before it.
+#[tokio::test]
+async fn r_s08_a_transaction_keeps_to_its_permissions() {
+    let server = Server::start().await;
+    let mut owner = server.with_people().await;
+    assert_eq!(owner.post("/people", r#"{"PartitionKey":"p","RowKey":"0"}"#).await.status, 201);
+    let client = &mut Client::connect(server.address).await;
+    let delete = || on("DELETE", "p", "0", &["If-Match: *"]);
+    let operations = [insertion("p", "1"), insertion("p", "2"), delete()];
+    let signature = table_signature("rau", [""; 4]);
+    let answers = transact(client, &signature, &operations).await;
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].failure(), (403, "AuthorizationPermissionMismatch"));
+    let message = &answers[0].json()["odata.error"]["message"]["value"];
+    assert!(message.as_str().unwrap().starts_with("2:"), "{message}");
+    assert_eq!(keys(&mut owner).await, ["p0"]);
+    let signature = table_signature("ad", [""; 4]);
+    let statuses = transact(client, &signature, &operations).await;
+    let statuses: Vec<_> = statuses.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [201, 201, 204]);
+    assert_eq!(keys(&mut owner).await, ["p1", "p2"]);
+}
+
+/// Protocol 1: the secondary's entities are read, and written nowhere.
+#[tokio::test]
+async fn the_secondarys_entities_are_there_to_read() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = r#"{"PartitionKey":"p","RowKey":"r","A":1}"#;
+    assert_eq!(client.post("/people", entity).await.status, 201);
+    let base = "/devstoreaccount1-secondary";
+    let mut send = async |method: &str, path: &str, body: &str| {
+        let (path, headers) = (format!("{base}{path}"), [("If-Match", "*"), TYPE]);
+        let headers = if path.ends_with("$batch") { &headers[1..] } else { &headers[..1] };
+        client.send_to("localhost", method, &path, headers, body.as_bytes()).await
+    };
+    assert_eq!(send("GET", POINT, "").await.json()["A"], 1);
+    let found = send("GET", "/people()?$filter=A%20eq%201", "").await;
+    assert_eq!(found.json()["value"].as_array().unwrap().len(), 1);
+    let other = r#"{"PartitionKey":"p","RowKey":"s"}"#;
+    let insertion = change_set(&[part(&format!("POST {base}/people"), &[], other)]);
+    for (method, path, body) in [
+        ("POST", "/people", other),
+        ("PUT", POINT, "{}"),
+        ("MERGE", POINT, "{}"),
+        ("PATCH", POINT, "{}"),
+        ("DELETE", POINT, ""),
+        ("POST", "/$batch", &insertion),
+        ("POST", "/Tables", r#"{"TableName":"other"}"#),
+        ("PUT", "/people?comp=acl", ""),
+    ] {
+        let refused = send(method, path, body).await;
+        assert_eq!(refused.failure(), (403, "InsufficientAccountPermissions"), "{method} {path}");
+    }
+    assert_eq!(keys(&mut client).await, ["pr"]);
+    assert_eq!(client.get(POINT).await.json()["A"], 1);
 }

@@ -104,6 +104,70 @@ fn it_says_what_is_wrong() {
     assert!(taken.contains(&format!("cannot listen on {address}")), "{taken}");
 }
 
+/// Of which accounts tables are served, and nothing of their keys.
+#[test]
+fn it_says_whose_tables_it_serves() {
+    let directory = TempDir::new().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+    command.args(["serve", "--listen", &taken.local_addr().unwrap().to_string(), "--data"]);
+    command.arg(directory.path().join("data")).stderr(Stdio::piped());
+    command.env("TABLESTONE_ACCOUNTS", "first:a2V5;second:a2V6");
+    let log = Process::start(command).fails();
+    assert!(log.contains("accounts=first, second"), "{log}");
+    assert!(!log.contains("a2V"), "{log}");
+}
+
+const VARIABLES: [&str; 12] = [
+    "CONFIG",
+    "LISTEN",
+    "DATA",
+    "ADMIN",
+    "DURABILITY",
+    "MEMORY",
+    "COMPRESSION",
+    "TLS_CERTIFICATE",
+    "TLS_KEY",
+    "ACCESS_LOG",
+    "LOG",
+    "LOG_JSON",
+];
+
+/// Compose files and images have variables that are there and say nothing.
+#[test]
+fn a_blank_variable_says_nothing() {
+    for blank in ["", " "] {
+        let directory = TempDir::new().unwrap();
+        let mut command = tablestone(directory.path(), &[]);
+        for name in VARIABLES {
+            command.env(format!("TABLESTONE_{name}"), blank);
+        }
+        let mut process = Process::start(command);
+        process.address_after("listens on http://");
+        let log = process.stop();
+        assert!(log.contains("is stopping"), "{log}");
+    }
+    let help = Command::new(env!("CARGO_BIN_EXE_tablestone")).args(["serve", "--help"]).output();
+    let help = String::from_utf8(help.unwrap().stdout).unwrap();
+    let variables = help.matches("[env: TABLESTONE_").count();
+    assert_eq!(variables, VARIABLES.len(), "all of them are tried here: {help}");
+}
+
+#[test]
+fn what_is_yes_or_no_may_be_said_by_a_variable() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (said, is_json) in [("1", true), ("true", true), ("0", false), ("false", false)] {
+        let directory = TempDir::new().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tablestone"));
+        command.args(["serve", "--listen", &address, "--data"]).stderr(Stdio::piped());
+        command.arg(directory.path().join("data"));
+        command.env("TABLESTONE_LOG_JSON", said).env("TABLESTONE_ACCESS_LOG", said);
+        let log = Process::start(command).fails();
+        assert_eq!(log.contains("{\"timestamp\""), is_json, "{said}: {log}");
+    }
+}
+
 /// A warning where everybody who can reach the server has the key to it.
 #[test]
 fn it_warns_where_the_published_key_is_served_to_others() {

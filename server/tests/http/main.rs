@@ -14,6 +14,7 @@ mod headers;
 mod hostile;
 mod kill;
 mod limits;
+mod lost_tables;
 mod missing;
 mod process;
 mod queries;

@@ -59,6 +59,20 @@ async fn a_server_that_stops_says_so_until_requests_have_ended() {
     process.has_stopped();
 }
 
+/// A server that is told to stop before it listens has nothing to do but to close what it opened.
+#[test]
+fn a_server_can_be_stopped_before_it_listens() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["--admin", "127.0.0.1:0"];
+    for _ in 0..5 {
+        let mut process = Process::start(tablestone(directory.path(), &arguments));
+        // It says so before it opens the database.
+        process.address_after("/metrics on ");
+        let log = process.stop();
+        assert!(log.contains("tablestone is stopping"), "{log}");
+    }
+}
+
 /// A body that does not come.
 struct Never;
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use http::{HeaderMap, Method};
 
 use super::*;
-use crate::address::{Address, QueryString};
+use crate::address::{Place, QueryString};
 use crate::auth::{KeyRange, SigningKey};
 use crate::wire::xml::SignedIdentifier;
 
@@ -42,7 +42,7 @@ impl Request {
             path,
             query: &query,
             headers: &HeaderMap::new(),
-            address: &Address::parse(Some("localhost"), path, |_| false).unwrap(),
+            place: &Place::of(Some("localhost"), path, |_| false).unwrap(),
             peer: Some(self.peer.parse().unwrap()),
             secure: self.secure,
             now: time(self.now),

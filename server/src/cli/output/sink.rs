@@ -1,13 +1,15 @@
 //! [`Output`]: stdout, or a file.
 //!
-//! Invariant: a file has its name only once all of it is written and synced. Until then its name ends
-//! with `.partial`, and whatever had the name is as it was, also after a crash; what is given up is
+//! Invariant: a file has its name only once all of it is written and synced. Until then its name is one
+//! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is given up is
 //! removed.
 
 use std::fs::{self, File};
 use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
 use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
 use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
 
 use super::{CliError, Closed};
 
@@ -38,9 +40,7 @@ impl Output {
     /// A new file, compressed if its name ends with `.zst`.
     pub(in crate::cli) fn file(path: &Path) -> Result<Self, CliError> {
         let wrong = |error| format!("cannot write {}: {error}", path.display());
-        let partial = Partial::of(path);
-        let file = File::create(partial.as_ref().map_or(path, |partial| &partial.path));
-        let file = file.map_err(wrong)?;
+        let (file, partial) = Partial::create(path).map_err(wrong)?;
         let writer = match path.extension() {
             Some(extension) if extension == "zst" => {
                 FileWriter::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
@@ -90,16 +90,18 @@ impl Write for Output {
 }
 
 impl Partial {
-    /// Beside the file of that name; none for a device or a pipe, which is written to as it is.
-    fn of(path: &Path) -> Option<Self> {
+    /// A file beside the one of that name; none but that for a device or a pipe, which is written to as it is.
+    fn create(path: &Path) -> io::Result<(File, Option<Self>)> {
         // Of a link, what it leads to is replaced.
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&name).is_ok_and(|found| !found.is_file()) {
-            return None;
+            return Ok((File::create(path)?, None));
         }
         let mut path = name.clone().into_os_string();
-        path.push(".partial");
-        Some(Self { path: path.into(), name })
+        path.push(format!(".{:08x}.partial", Uuid::new_v4().as_fields().0));
+        let path = PathBuf::from(path);
+        let file = File::create_new(&path)?;
+        Ok((file, Some(Self { path, name })))
     }
 
     /// Gives it its name, once the file is where no crash takes it from.
@@ -143,10 +145,9 @@ mod tests {
         let path = directory.path().join("out");
         fs::write(&path, "old").unwrap();
         let made = || {
-            let partial = Partial::of(&path).unwrap();
-            fs::write(&partial.path, "new").unwrap();
-            let file = File::open(&partial.path).unwrap();
-            (partial, file)
+            let (mut file, partial) = Partial::create(&path).unwrap();
+            file.write_all(b"new").unwrap();
+            (partial.unwrap(), file)
         };
         let (partial, file) = made();
         let failed = partial.finish(&file, |_| Err(io::Error::other("a broken disk")));

@@ -5,7 +5,7 @@ use tablestone::DateTime;
 use super::error::XmlError;
 use super::print::{DECLARATION, element, put};
 use super::tree::Element;
-use crate::wire::instant;
+use crate::wire::{instant, shown};
 
 /// Policies a table may have.
 pub const MAX_IDENTIFIERS: usize = 5;
@@ -86,6 +86,23 @@ fn permission(element: &Element) -> Result<String, XmlError> {
         return Ok(text.to_owned());
     }
     Err(element.wrong("letters of raud"))
+}
+
+/// Refuses policies that may not be set: permissions that name a letter twice. What is stored is read without.
+///
+/// # Errors
+/// [`XmlError::Value`].
+pub fn check_acl(policies: &[SignedIdentifier]) -> Result<(), XmlError> {
+    let letters = policies.iter().filter_map(|policy| policy.permission.as_deref());
+    let twice = |letters: &&str| PERMISSIONS.chars().any(|it| letters.matches(it).count() > 1);
+    match letters.into_iter().find(twice) {
+        None => Ok(()),
+        Some(found) => Err(XmlError::Value {
+            element: "Permission".into(),
+            expected: "letters of raud, each once",
+            found: shown(found),
+        }),
+    }
 }
 
 /// The body of Get Table ACL, which [`parse_acl`] reads back.

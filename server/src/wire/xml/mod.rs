@@ -13,7 +13,9 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use acl::{MAX_IDENTIFIER_LENGTH, MAX_IDENTIFIERS, SignedIdentifier, parse_acl, print_acl};
+pub use acl::{
+    MAX_IDENTIFIER_LENGTH, MAX_IDENTIFIERS, SignedIdentifier, check_acl, parse_acl, print_acl,
+};
 pub use cors::{CorsRule, MAX_CORS_RULES};
 pub use error::XmlError;
 pub use print::{print_error, print_stats};

@@ -39,6 +39,11 @@ impl Administrator {
         Self { random: Random(99), step: 0, tables, doubtful: None, acknowledged: 0 }
     }
 
+    /// The number of tables that there are.
+    pub(super) fn tables(&self) -> usize {
+        self.tables.iter().flatten().count()
+    }
+
     /// Changes tables until the connection breaks.
     pub(super) async fn work(mut self, address: SocketAddr) -> Self {
         let mut client = client(address).await;

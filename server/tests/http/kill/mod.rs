@@ -7,6 +7,7 @@ mod writer;
 
 use std::time::Duration;
 
+use tablestone::{Database, Options};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -74,4 +75,9 @@ async fn r_s11_what_was_acknowledged_survives_a_kill() {
     let acknowledged: u64 = writers.iter().map(|writer| writer.acknowledged).sum();
     assert!(acknowledged > ROUNDS * WRITERS, "{acknowledged} writes");
     assert!(administrator.acknowledged > ROUNDS, "{} changes", administrator.acknowledged);
+    process.stop();
+    let database = Database::open(directory.path().join("data"), Options::default()).unwrap();
+    let names = database.tables(None, 100).unwrap().names;
+    let expected = 2 + administrator.tables();
+    assert_eq!(names.len(), expected, "the catalog, people, and what is known: {names:?}");
 }

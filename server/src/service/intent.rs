@@ -1,0 +1,156 @@
+//! [`Intent`]: what is being done with a table of the engine that has no row in the catalog yet, or
+//! no longer.
+//!
+//! The intent is durable before the engine's table is without a row, and goes in the commit that
+//! inserts the row, or once the engine's table is dropped. So an intent that a start finds was broken
+//! off by a crash, and its table can be dropped, but for one: where salvage has lost the commit that
+//! inserted a row, its intent is there again, and the table may hold what clients were promised to
+//! keep. Tables that were to be created are therefore dropped only while they are empty.
+//!
+//! What else there is without a row, salvage has left, or a crash of a build without intents, and is
+//! kept: rows that lost their table's name, or a table whose row is lost.
+
+use std::collections::HashSet;
+
+use tablestone::{Database, Entity, EntityTable, Error, Precondition};
+
+/// What the RowKey of an intent to create a table begins with; the engine's table follows.
+const CREATE: &str = "create:";
+/// What that of an intent to delete one begins with.
+const DELETE: &str = "delete:";
+/// Names of engine's tables that are listed at once.
+const LIST: usize = 1_000;
+
+/// What an intent is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    Create,
+    Delete,
+}
+
+/// A change of a table that has begun.
+#[derive(Debug)]
+pub(super) struct Intent {
+    aim: Aim,
+    account: String,
+    engine_table: String,
+}
+
+impl Intent {
+    pub(super) fn create(account: &str, engine_table: String) -> Self {
+        Self { aim: Aim::Create, account: account.to_owned(), engine_table }
+    }
+
+    pub(super) fn delete(account: &str, engine_table: String) -> Self {
+        Self { aim: Aim::Delete, account: account.to_owned(), engine_table }
+    }
+
+    /// The intent that a row of the catalog is, if it is one.
+    pub(super) fn of_row(row: &Entity) -> Option<Self> {
+        let (account, row_key) = (row.partition_key(), row.row_key());
+        let create = row_key.strip_prefix(CREATE).map(|table| Self::create(account, table.into()));
+        create.or_else(|| Some(Self::delete(account, row_key.strip_prefix(DELETE)?.into())))
+    }
+
+    pub(super) fn engine_table(&self) -> &str {
+        &self.engine_table
+    }
+
+    pub(super) fn row_key(&self) -> String {
+        let aim = match self.aim {
+            Aim::Create => CREATE,
+            Aim::Delete => DELETE,
+        };
+        format!("{aim}{}", self.engine_table)
+    }
+
+    pub(super) fn row(&self) -> Entity {
+        Entity::new(self.account.as_str(), self.row_key())
+    }
+
+    /// Drops the engine's table, if it is there, and then gives the intent up.
+    pub(super) async fn drop_table(
+        &self,
+        database: &Database,
+        meta: &EntityTable,
+    ) -> Result<(), Error> {
+        match database.drop_table(&self.engine_table).await {
+            Ok(_) | Err(Error::TableNotFound(_)) => self.forget(meta),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Takes the intent's row away. Nobody waits for it: one that stays is found at the next start, and
+    /// what it is about is then as it should be.
+    fn forget(&self, meta: &EntityTable) {
+        drop(meta.delete(&self.account, self.row_key(), Precondition::None));
+    }
+
+    /// Does what the server before had begun with a table that no row names.
+    async fn end(&self, database: &Database, meta: &EntityTable) -> Result<(), Error> {
+        let table = self.engine_table();
+        if self.aim == Aim::Create && !is_empty(database, table)? {
+            self.forget(meta);
+            return Ok(());
+        }
+        tracing::info!(table, "dropping a table whose creation or deletion broke off");
+        self.drop_table(database, meta).await
+    }
+}
+
+/// Whether there is nothing in a table, or no such table. What cannot be read is something.
+fn is_empty(database: &Database, table: &str) -> Result<bool, Error> {
+    let table = match database.table(table) {
+        Ok(table) => table,
+        Err(Error::TableNotFound(_)) => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    match table.query().limit(1).page() {
+        Ok(page) => Ok(page.is_empty()),
+        Err(Error::Corruption(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What an opening finds in the catalog.
+pub(super) struct Found {
+    /// Tables of the engine that have a row, and the catalog's own.
+    pub(super) known: HashSet<String>,
+    pub(super) intents: Vec<Intent>,
+}
+
+impl Found {
+    pub(super) fn new(meta: &str) -> Self {
+        Self { known: HashSet::from([meta.to_owned()]), intents: Vec::new() }
+    }
+
+    /// Ends what was begun, and tells of tables that nobody knows.
+    pub(super) async fn end(self, database: &Database, meta: &EntityTable) -> Result<(), Error> {
+        for intent in &self.intents {
+            if self.known.contains(intent.engine_table()) {
+                intent.forget(meta);
+            } else {
+                intent.end(database, meta).await?;
+            }
+        }
+        self.tell_of_unknown(database)
+    }
+
+    fn tell_of_unknown(&self, database: &Database) -> Result<(), Error> {
+        let mut from = None;
+        loop {
+            let list = database.tables(from.as_deref(), LIST)?;
+            for name in list.names.iter().filter(|name| !self.known.contains(*name)) {
+                tracing::warn!(
+                    table = %name,
+                    "the database has a table that is none of the server's: it is kept, and not served"
+                );
+            }
+            match list.next {
+                Some(next) => from = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
