@@ -58,63 +58,30 @@ pub struct Activity {
     pub failed_writes: u64,
 }
 
-const FIGURES: usize = 8;
-
-impl Activity {
-    #[inline]
-    fn figures(self) -> [u64; FIGURES] {
-        let Self { reads, rows_read, bytes_read, examined, .. } = self;
-        let Self { writes, rows_written, bytes_written, failed_writes, .. } = self;
-        [reads, rows_read, bytes_read, examined, writes, rows_written, bytes_written, failed_writes]
-    }
-
-    fn from_figures(figures: [u64; FIGURES]) -> Self {
-        let [reads, rows_read, bytes_read, examined, rest @ ..] = figures;
-        let [writes, rows_written, bytes_written, failed_writes] = rest;
-        Self {
-            reads,
-            rows_read,
-            bytes_read,
-            examined,
-            writes,
-            rows_written,
-            bytes_written,
-            failed_writes,
-        }
-    }
-
-    /// A read of single entities: how many were found, and the bytes of their keys and values.
-    #[inline]
-    pub(crate) fn read(rows: usize, bytes: usize) -> Self {
-        Self { reads: 1, rows_read: rows as u64, bytes_read: bytes as u64, ..Self::default() }
-    }
-
-    /// A write: how many entities it stored or deleted, and the bytes of their keys and values.
-    #[inline]
-    pub(crate) fn write(rows: usize, bytes: usize) -> Self {
-        Self {
-            writes: 1,
-            rows_written: rows as u64,
-            bytes_written: bytes as u64,
-            ..Self::default()
-        }
-    }
-
-    /// A write that changed nothing.
-    #[inline]
-    pub(crate) fn failed_write() -> Self {
-        Self { failed_writes: 1, ..Self::default() }
+impl AddAssign for Activity {
+    fn add_assign(&mut self, more: Self) {
+        self.reads += more.reads;
+        self.rows_read += more.rows_read;
+        self.bytes_read += more.bytes_read;
+        self.examined += more.examined;
+        self.writes += more.writes;
+        self.rows_written += more.rows_written;
+        self.bytes_written += more.bytes_written;
+        self.failed_writes += more.failed_writes;
     }
 }
 
-impl AddAssign for Activity {
-    fn add_assign(&mut self, more: Self) {
-        let mut figures = self.figures();
-        for (figure, more) in figures.iter_mut().zip(more.figures()) {
-            *figure = figure.wrapping_add(more);
-        }
-        *self = Self::from_figures(figures);
-    }
+/// A figure of [`Activity`], by its place in a line of memory.
+#[derive(Clone, Copy, Debug)]
+enum Figure {
+    Reads,
+    RowsRead,
+    BytesRead,
+    Examined,
+    Writes,
+    RowsWritten,
+    BytesWritten,
+    FailedWrites,
 }
 
 /// Counts what is done, by many threads. One that nothing was added to takes no memory of its own.
@@ -144,44 +111,86 @@ impl Places {
 /// What one thread, or those without a number, counted: one line of memory.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Place([AtomicU64; FIGURES]);
+struct Place([AtomicU64; 8]);
 
 impl Place {
+    #[inline]
+    fn figure(&self, figure: Figure) -> &AtomicU64 {
+        #[expect(clippy::indexing_slicing, reason = "there are as many as figures")]
+        &self.0[figure as usize]
+    }
+
     /// Adds what the only thread that ever writes here did.
     #[inline]
-    fn add_alone(&self, done: Activity) {
-        for (figure, more) in self.0.iter().zip(done.figures()).filter(|(_, more)| *more > 0) {
+    fn add_alone<const N: usize>(&self, done: [(Figure, u64); N]) {
+        for (figure, more) in done {
+            let figure = self.figure(figure);
             figure.store(figure.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
     }
 
-    fn add_among_others(&self, done: Activity) {
-        for (figure, more) in self.0.iter().zip(done.figures()).filter(|(_, more)| *more > 0) {
-            figure.fetch_add(more, Ordering::Relaxed);
+    fn add_among_others(&self, done: &[(Figure, u64)]) {
+        for (figure, more) in done {
+            self.figure(*figure).fetch_add(*more, Ordering::Relaxed);
         }
     }
 
     fn sum(&self) -> Activity {
-        Activity::from_figures(self.0.each_ref().map(|figure| figure.load(Ordering::Relaxed)))
+        let sum = |figure| self.figure(figure).load(Ordering::Relaxed);
+        Activity {
+            reads: sum(Figure::Reads),
+            rows_read: sum(Figure::RowsRead),
+            bytes_read: sum(Figure::BytesRead),
+            examined: sum(Figure::Examined),
+            writes: sum(Figure::Writes),
+            rows_written: sum(Figure::RowsWritten),
+            bytes_written: sum(Figure::BytesWritten),
+            failed_writes: sum(Figure::FailedWrites),
+        }
     }
 }
 
 impl Tally {
+    /// Counts a read of single entities: how many were found, and the bytes of their keys and values.
     #[inline]
-    pub(crate) fn add(&self, done: Activity) {
+    pub(crate) fn read(&self, rows: usize, bytes: usize) {
+        let (rows, bytes) = ((Figure::RowsRead, rows as u64), (Figure::BytesRead, bytes as u64));
+        self.add([(Figure::Reads, 1), rows, bytes]);
+    }
+
+    /// Counts a page.
+    pub(crate) fn page(&self, rows: usize, bytes: usize, examined: u64) {
+        self.read(rows, bytes);
+        self.add([(Figure::Examined, examined)]);
+    }
+
+    /// Counts a write: how many entities it stored or deleted, and the bytes of their keys and values.
+    #[inline]
+    pub(crate) fn write(&self, rows: usize, bytes: usize) {
+        let rows = (Figure::RowsWritten, rows as u64);
+        self.add([(Figure::Writes, 1), rows, (Figure::BytesWritten, bytes as u64)]);
+    }
+
+    /// Counts a write that changed nothing.
+    pub(crate) fn failed_write(&self) {
+        self.add([(Figure::FailedWrites, 1)]);
+    }
+
+    #[inline]
+    fn add<const N: usize>(&self, done: [(Figure, u64); N]) {
         match self.places.get().and_then(|places| places.own.get(NUMBER.get())) {
             Some(own) => own.add_alone(done),
-            None => self.add_first(done),
+            None => self.add_first(&done),
         }
     }
 
     /// Of who is the first here, or has no number.
     #[cold]
     #[inline(never)]
-    fn add_first(&self, done: Activity) {
+    fn add_first(&self, done: &[(Figure, u64)]) {
         let places = self.places.get_or_init(Places::new);
         match places.own.get(number()) {
-            Some(own) => own.add_alone(done),
+            Some(own) => done.iter().for_each(|done| own.add_alone([*done])),
             None => places.shared.add_among_others(done),
         }
     }
@@ -189,7 +198,7 @@ impl Tally {
     /// All that was added so far. What is being added meanwhile may be missing, in parts.
     pub(crate) fn sum(&self) -> Activity {
         let mut sum = Activity::default();
-        for Places { own, shared } in self.places.get() {
+        if let Some(Places { own, shared }) = self.places.get() {
             own.iter().chain([shared]).for_each(|place| sum += place.sum());
         }
         sum
@@ -270,15 +279,16 @@ mod tests {
     #[test]
     fn no_count_is_lost_among_more_threads_than_numbers() {
         let tally = Tally::default();
-        let done = Activity { bytes_read: 7, examined: 3, ..Activity::read(1, 0) };
         std::thread::scope(|scope| {
             for _ in 0..NUMBERS.count + 5 {
-                scope.spawn(|| (0..1_000).for_each(|_| tally.add(done)));
+                scope.spawn(|| (0..1_000).for_each(|_| tally.page(1, 7, 3)));
             }
         });
         let rounds = 1_000 * (NUMBERS.count as u64 + 5);
-        let all = Activity { bytes_read: 7 * rounds, examined: 3 * rounds, ..tally.sum() };
-        assert_eq!(tally.sum(), Activity { reads: rounds, rows_read: rounds, ..all });
+        let (bytes_read, examined) = (7 * rounds, 3 * rounds);
+        let (reads, rows_read) = (rounds, rounds);
+        let all = Activity { reads, rows_read, bytes_read, examined, ..Activity::default() };
+        assert_eq!(tally.sum(), all);
     }
 
     #[test]
@@ -300,6 +310,8 @@ mod model {
 
     use super::*;
 
+    const WRITE: [(Figure, u64); 2] = [(Figure::Writes, 1), (Figure::RowsWritten, 1)];
+
     #[test]
     fn loom_who_gets_a_number_sees_what_its_last_owner_counted() {
         loom::model(|| {
@@ -308,10 +320,10 @@ mod model {
                 let (numbers, [own, others]) = shared;
                 match numbers.take() {
                     Some(number) => {
-                        own.add_alone(Activity::write(1, 1));
+                        own.add_alone(WRITE);
                         numbers.give_back(number);
                     }
-                    None => others.add_among_others(Activity::write(1, 1)),
+                    None => others.add_among_others(&WRITE),
                 }
             };
             let there = Arc::clone(&shared);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use arbitrary::Arbitrary;
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::fuzz_target;
-use tablestone_server::address::{Address, QueryString};
+use tablestone_server::address::{Place, QueryString};
 use tablestone_server::auth::{Account, Signed, SigningKey};
 use tablestone_server::wire::xml::SignedIdentifier;
 
@@ -27,7 +27,7 @@ fuzz_target!(|input: Input<'_>| {
     let Ok(query) = QueryString::parse(input.query) else {
         return;
     };
-    let Ok(address) = Address::parse(Some("localhost"), input.path, |_| false) else {
+    let Ok(place) = Place::of(Some("localhost"), input.path, |_| false) else {
         return;
     };
     let mut headers = HeaderMap::new();
@@ -42,7 +42,7 @@ fuzz_target!(|input: Input<'_>| {
         path: input.path,
         query: &query,
         headers: &headers,
-        address: &address,
+        place: &place,
         peer: input.peer.map(Into::into),
         secure: input.secure,
         now,

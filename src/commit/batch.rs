@@ -11,7 +11,7 @@ use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
 use super::handle::Applied;
 use super::latch::Latches;
 use super::pipeline::Pipeline;
-use crate::activity::{Activity, Tally};
+use crate::activity::Tally;
 use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
@@ -120,7 +120,7 @@ impl BatchWrite {
     pub(crate) fn run(self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
         let applied = self.apply(pipeline, table);
         if applied.result.is_err() {
-            table.tally.add(Activity::failed_write());
+            table.tally.failed_write();
         }
         applied
     }
@@ -149,7 +149,7 @@ impl BatchWrite {
             return Applied::failed(Version::ZERO, error);
         }
         let version = pipeline.submit(&prepared);
-        table.tally.add(Activity::write(operations.len(), bytes));
+        table.tally.write(operations.len(), bytes);
         if operations.iter().any(Operation::is_deletion) {
             pipeline.note_deletion();
         }

@@ -8,7 +8,6 @@ use super::batch::Incarnation;
 use super::handle::Applied;
 use super::payload::{Payload, Prepared};
 use super::pipeline::Pipeline;
-use crate::activity::Activity;
 use crate::key;
 use crate::version::Version;
 
@@ -136,7 +135,7 @@ pub(crate) fn import(
     }
     let version = pipeline.submit(&prepared);
     let bytes = rows.iter().map(ImportRow::bytes).sum();
-    incarnation.tally.add(Activity::write(rows.len(), bytes));
+    incarnation.tally.write(rows.len(), bytes);
     Applied::done(version, version)
 }
 

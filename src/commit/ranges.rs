@@ -8,7 +8,6 @@ use super::batch::Incarnation;
 use super::handle::Applied;
 use super::payload::{Payload, Prepared};
 use super::pipeline::Pipeline;
-use crate::activity::Activity;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::read::{
@@ -58,7 +57,7 @@ pub(crate) fn delete_rows(
             version
         }
     };
-    incarnation.tally.add(Activity::write(0, 0));
+    incarnation.tally.write(0, 0);
     Applied::done(version, version)
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::continuation::Continuation;
 use super::page::{Page, PageEnd};
 use super::view::{ALL, Bounds, TableView, owned_bounds};
-use crate::activity::Activity;
 use crate::error::Result;
 use crate::read::{
     self, Direction, HookResult, PageData, PartitionStop, Partitions, RowRef, ScanHooks,
@@ -310,8 +309,7 @@ impl Query {
             0 => PageData::empty(),
             _ => read::scan(&view, request, &limits, hooks, at, clock)?,
         };
-        let read = Activity::read(data.taken, data.stored_bytes);
-        self.view.count(Activity { examined: data.examined, ..read });
+        self.view.tally().page(data.taken, data.stored_bytes, data.examined);
         Ok((data, at))
     }
 }

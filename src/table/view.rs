@@ -11,7 +11,7 @@ use super::database::Inner;
 use super::page::Row;
 use super::query::Query;
 use super::snapshot::Snapshot;
-use crate::activity::Activity;
+use crate::activity::{Activity, Tally};
 use crate::commit::Incarnation;
 use crate::entry::Kind;
 use crate::error::Result;
@@ -84,10 +84,10 @@ impl TableView {
                 read(found.version, found.value)
             })
         })?;
-        self.count(match found {
-            Some(_) => Activity::read(1, partition_key.len() + row_key.len() + value_bytes),
-            None => Activity::read(0, 0),
-        });
+        match found {
+            Some(_) => self.tally().read(1, partition_key.len() + row_key.len() + value_bytes),
+            None => self.tally().read(0, 0),
+        }
         Ok(found)
     }
 
@@ -105,10 +105,10 @@ impl TableView {
             read::get_raw(view, lookup, at, |found| found.kind != Kind::Delete)
         })?;
         let exists = found.unwrap_or(false);
-        self.count(match exists {
-            true => Activity::read(1, partition_key.len() + row_key.len()),
-            false => Activity::read(0, 0),
-        });
+        match exists {
+            true => self.tally().read(1, partition_key.len() + row_key.len()),
+            false => self.tally().read(0, 0),
+        }
         Ok(exists)
     }
 
@@ -160,7 +160,7 @@ impl TableView {
                 *made = Some(read(row_key, found.version, found.value));
             }
         })?;
-        self.count(Activity::read(rows, bytes));
+        self.tally().read(rows, bytes);
         Ok(made)
     }
 
@@ -224,8 +224,8 @@ impl TableView {
     }
 
     #[inline]
-    pub(super) fn count(&self, done: Activity) {
-        self.incarnation.tally.add(done);
+    pub(super) fn tally(&self) -> &Tally {
+        &self.incarnation.tally
     }
 
     /// What to read and the version to read it at.
