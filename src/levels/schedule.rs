@@ -200,7 +200,10 @@ impl Tree {
     }
 
     fn execute(&self, task: &Task) -> Result<()> {
-        self.ensure_manifest()?;
+        // A load makes a new one in any case; failing that, it is known whose its files are.
+        if !matches!(task, Task::Add(_)) {
+            self.ensure_manifest()?;
+        }
         match task {
             Task::Rewrite(inputs) => self.compact(inputs),
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),

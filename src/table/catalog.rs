@@ -177,13 +177,21 @@ impl Catalog {
         Applied::done(version, Begun { id, version, reservation })
     }
 
-    /// Gives a table that was loaded its name.
-    pub(super) fn end_load(pipeline: &Pipeline, id: TableId, name: &str) -> Applied<()> {
+    /// Gives a table that was loaded its name; `begun` is the version of its rows.
+    pub(super) fn end_load(
+        pipeline: &Pipeline,
+        id: TableId,
+        name: &str,
+        begun: Version,
+    ) -> Applied<()> {
         let [names, loads] = &partitions();
         let both = [names, loads].into_iter().map(|partition| key::hash(partition));
         let _latches = pipeline.latches().lock_many(both);
-        if let Err(taken) = free_id(pipeline, name) {
-            return taken.into_applied();
+        match lookup(pipeline, name.as_bytes()) {
+            Ok(Entry { id: None, version }) if version < begun => {}
+            // Also if it was dropped again: its entities had later versions than these have (R-E04).
+            Ok(taken) => return Applied::failed(taken.version, Error::TableExists(name.into())),
+            Err(error) => return Applied::failed(Version::ZERO, error),
         }
         let mut payload = Payload::default();
         payload.rows(names, 1);

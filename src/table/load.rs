@@ -16,6 +16,7 @@ use super::catalog::{Begun, Catalog, LOADS};
 use super::database::Inner;
 use super::import::{ImportReport, check_row};
 use super::view::catalog;
+use crate::commit::Pipeline;
 use crate::entity::Entity;
 use crate::entity::codec::Encoder;
 use crate::error::{Error, OutOfOrder, Result};
@@ -156,9 +157,9 @@ impl TableLoader {
     /// All its rows have the report's version.
     ///
     /// # Errors
-    /// [`Error::TableExists`] if somebody took the name meanwhile, [`Error::Busy`],
-    /// [`Error::Closed`], [`Error::Io`]: nothing was loaded. [`Error::Poisoned`]: whether there is a
-    /// table is known after reopening.
+    /// [`Error::TableExists`] if somebody took the name meanwhile, even if that table was dropped again: its
+    /// entities had later versions. [`Error::Busy`], [`Error::Closed`], [`Error::Io`]: nothing was loaded.
+    /// [`Error::Poisoned`]: whether there is a table is known after reopening.
     pub fn finish(mut self) -> Result<ImportReport> {
         let load = self.load.take().ok_or(Error::Closed)?;
         let pipeline = self.inner.pipeline();
@@ -169,10 +170,9 @@ impl TableLoader {
         }
         self.has_files = true;
         load.install()?;
-        let (id, name) = (self.id, self.name.clone());
-        pipeline
-            .begin(name.len(), move |pipeline| Catalog::end_load(pipeline, id, &name))
-            .wait()?;
+        let (id, name, begun) = (self.id, self.name.clone(), self.report.version);
+        let end = move |pipeline: &Pipeline| Catalog::end_load(pipeline, id, &name, begun);
+        pipeline.begin(self.name.len(), end).wait()?;
         self.is_ended = true;
         Ok(self.report)
     }
