@@ -99,9 +99,9 @@ pub enum ReadMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// Trims a torn tail of the log, which no commit can be in that was acknowledged under
-    /// [`Durability::Sync`], and reports it; any other damage is an error that leaves all files as they
-    /// are. The default.
+    /// Trims a torn tail of the log, and reports it: no commit that was acknowledged under
+    /// [`Durability::Sync`] can be in it. Any other damage is an error that leaves all files as they are. The
+    /// default.
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
     /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Where the manifest
@@ -184,7 +184,7 @@ setters! {
     /// What opening does about damage. Default [`Recovery::Strict`].
     recovery: Recovery;
     /// Threads that compact. Default 2. As many more help with loads, where there are processors for
-    /// them. With 0, for who opens a database to read it, nothing is compacted but by
+    /// them. With 0, which suits a program that only reads, nothing is compacted except by
     /// [`Database::compact`](crate::Database::compact); what is written piles up until writes are
     /// [`Error::Busy`].
     background_threads: usize;

@@ -2,8 +2,8 @@
 //!
 //! [`RealEnv`] is the machine. [`SimEnv`] is a simulated one for tests: files whose unsynced bytes
 //! a crash loses, tears or reorders, a clock that the test sets, jobs that the test steps. The
-//! engine reaches neither file system, clock nor threads except through these traits. This room
-//! calls no other.
+//! engine reaches neither file system, clock nor threads except through these traits. Of
+//! other rooms it calls version alone.
 
 mod deferred;
 mod mapping;

@@ -7,8 +7,8 @@
 //! A [`tree`] finds and orders the leaves, one for each key; a [`leaf`] holds its key and its
 //! versions, so that rewriting a row does not grow the tree; both are in memory of an [`arena`],
 //! which goes as a whole when the memtable is dropped. A [`filter`] answers most questions for
-//! absent keys. Rows of many partitions come as a [`group`]. The room's unsafe code is in `arena`
-//! and `filter`, which allocate, in `leaf` and `link`, which write and read what is in the arena,
+//! absent keys. Rows of many partitions come as a [`group`]. The room's unsafe code is in `arena`,
+//! `pool` and `filter`, which allocate, in `leaf` and `link`, which write and read what is in the arena,
 //! and in `tree`, which keeps what leaves refer to.
 //!
 //! Measured beside crossbeam's skip list, with 100,000 entries of 32-byte values, on two shared

@@ -86,8 +86,8 @@ impl Batch {
         self
     }
 
-    /// Lets merges make so many bytes of keys and values of the batch, where that is more than
-    /// [`Options::batch_bytes`](crate::Options), which is what it may have before they run; 1 GiB at most. A
+    /// Raises the limit on the batch's bytes of keys and values that holds once its merges have run, 1 GiB at
+    /// most; before they run it is [`Options::batch_bytes`](crate::Options), and less than that it never is. A
     /// merge of some bytes may store an entity of a mebibyte: all that is stored is in memory, twice, until it
     /// is written. [`Error::LimitExceeded`](crate::Error::LimitExceeded) says what would have been needed.
     ///

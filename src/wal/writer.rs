@@ -61,8 +61,8 @@ const MAX_STRIDE_BYTES: usize = 4 << 20;
 /// A segment that is not this part full is not worth another file, which takes a few syncs to make.
 const RELEASED_FROM_PART: u64 = 32;
 
-/// Where the next segment could not be made, so much, or a segment, is appended before it is tried again:
-/// each try waits for the file system, with the log.
+/// After a failed attempt to make the next segment, this much more, or a segment's worth, is appended before
+/// the next attempt: each waits for the file system while it holds the log.
 const RETRY_BYTES: u64 = 1 << 20;
 
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
