@@ -1,9 +1,8 @@
 //! [`Activity`]: what was read and written, and [`Tally`], where it is counted.
 //!
 //! Invariant: a thread that has a number adds in a place that nobody else writes, so it needs a load and
-//! a store and no atomic addition, three of which would be a twentieth of a get; threads beyond the numbers
-//! share the last place and do add atomically. Whoever is given a number that another thread had sees what
-//! that one counted.
+//! a store for each figure and no atomic addition; threads without a number share one place, and do add
+//! atomically. Whoever is given a number that another thread had sees what that one counted.
 
 use std::cell::Cell;
 use std::ops::AddAssign;
@@ -14,9 +13,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// What was read and written, of one table or of all.
 ///
-/// The counts of a table begin when a handle on it is opened while there is no other, so who meters tables
-/// keeps their handles. They grow and are not kept over a restart; the difference of two readings is what
-/// happened in between. Operations that failed to read what they needed ([`Error::Corruption`](crate::Error::Corruption),
+/// The counts of a table begin with its first open handle and are gone with its last: to meter a table, keep
+/// one open. They only grow, and are not kept over a restart; the difference of two readings is what happened
+/// in between. Operations that failed to read what they needed ([`Error::Corruption`](crate::Error::Corruption),
 /// [`Error::Io`](crate::Error::Io)) are not counted as reads.
 ///
 /// ```
