@@ -98,6 +98,6 @@ impl LoadFiles {
             .into_iter()
             .flat_map(|(level, _, file)| file.into_files().into_iter().map(move |f| (level, f)))
             .collect();
-        if files.is_empty() { Ok(()) } else { self.reservation.tree.install_new(&files) }
+        if files.is_empty() { Ok(()) } else { self.reservation.tree.install_new(files) }
     }
 }

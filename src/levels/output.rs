@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::file::{Janitor, TableFile};
+use super::reserved::Start;
 use super::tree::Tree;
 use crate::cache::BlockCache;
 use crate::entry::Entry;
@@ -56,7 +57,7 @@ pub(super) struct Outputs<'a, T: Deref<Target = Tree> = &'a Tree> {
     /// Whether helpers do part of it.
     is_helped: bool,
     /// Where reserved keys begin, in order, and the first of these places that is not passed.
-    reserved: Vec<Box<[u8]>>,
+    reserved: Vec<Start>,
     next_reserved: usize,
     current: Option<(PathBuf, Writer)>,
     /// Files that got all their entries and are being ended, oldest first.
@@ -72,7 +73,7 @@ impl<'a, T: Deref<Target = Tree>> Outputs<'a, T> {
     /// Compressed with this zstd level, if any.
     pub(super) fn new(tree: T, zstd: Option<i32>, gc_bound: Version, cut: Cut<'a>) -> Self {
         Self {
-            reserved: tree.reserved.starts(),
+            reserved: tree.reserved.hold(),
             next_reserved: 0,
             tree,
             zstd,

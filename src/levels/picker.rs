@@ -51,8 +51,6 @@ pub(super) enum Task {
     Apply(Inputs, Option<i32>),
     /// Make files part of another level as they are.
     Move(Inputs),
-    /// Make new files part of their levels.
-    Add(Vec<(Level, Arc<TableFile>)>),
     /// Remove files of which no reader sees anything.
     Drop(Vec<(Level, Arc<TableFile>)>),
 }
@@ -73,7 +71,7 @@ impl Task {
             Self::Rewrite(inputs) | Self::Compress(inputs, _) | Self::Apply(inputs, _) => {
                 Some(inputs)
             }
-            Self::Move(_) | Self::Add(_) | Self::Drop(_) => None,
+            Self::Move(_) | Self::Drop(_) => None,
         }
     }
 
@@ -89,7 +87,7 @@ impl Task {
             | Self::Compress(inputs, _)
             | Self::Apply(inputs, _)
             | Self::Move(inputs) => claim(inputs).into_iter().collect(),
-            Self::Add(files) | Self::Drop(files) => {
+            Self::Drop(files) => {
                 files.iter().map(|(level, file)| claim_file(*level, file)).collect()
             }
         }
@@ -280,25 +278,6 @@ impl Picker<'_> {
             inputs.push((output, below));
         }
         Some(Inputs { files: inputs, output })
-    }
-
-    /// New files go to their levels, once nothing is at work in their ranges there.
-    pub(super) fn add(&self, files: &[(Level, Arc<TableFile>)]) -> Option<Task> {
-        let placed =
-            files.iter().map(|(level, file)| (self.clear_level(*level, file), Arc::clone(file)));
-        let task = Task::Add(placed.collect());
-        let claims = task.claims();
-        let at_work = |claim| self.running.iter().any(|other| other.conflicts(claim));
-        (!claims.iter().any(at_work)).then_some(task)
-    }
-
-    /// The first level from `level` on where no file reaches across a new one, which should be
-    /// `level`; level 0 takes any.
-    fn clear_level(&self, level: Level, file: &TableFile) -> Level {
-        let FileMeta { smallest, largest, .. } = &file.meta;
-        let is_clear = |&level: &Level| self.state.overlapping(level, smallest, largest).is_empty();
-        debug_assert!(is_clear(&level), "keys that are reserved are nobody else's");
-        Level::all().filter(|&at| at >= level).find(is_clear).unwrap_or(Level::ZERO)
     }
 
     /// A file that holds much in vain, with every level within its target.

@@ -9,10 +9,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
+
 use super::damage::Damaged;
 use super::file::TableFile;
 use super::gc;
 use super::picker::{self, Claim, Picker, Task};
+use super::reserved::Start;
 use super::rest::Quiet;
 use super::snapshots::Horizon;
 use super::state::{Change, Level};
@@ -70,6 +73,8 @@ struct TaskId(u64);
 struct Claimed {
     tree: Weak<Tree>,
     id: TaskId,
+    /// Keys that its files do not reach across.
+    _reserved: Vec<Start>,
 }
 
 impl Drop for Claimed {
@@ -148,10 +153,12 @@ impl Tree {
         if !self.may_begin_task(schedule) {
             return None;
         }
+        // Before the view: a load whose files are not in it has its keys reserved.
+        let reserved = self.reserved.hold();
         let horizon = self.snapshots.horizon();
         let view = self.views.load();
         let task = self.picker(schedule, &horizon, &view).pick()?;
-        let claimed = self.claim(schedule, &task);
+        let claimed = self.claim(schedule, &task, reserved);
         Some((task, claimed))
     }
 
@@ -173,11 +180,11 @@ impl Tree {
         }
     }
 
-    fn claim(&self, schedule: &mut Schedule, task: &Task) -> Claimed {
+    fn claim(&self, schedule: &mut Schedule, task: &Task, reserved: Vec<Start>) -> Claimed {
         schedule.last_id += 1;
         let id = TaskId(schedule.last_id);
         schedule.running.push((id, task.claims()));
-        Claimed { tree: Weak::clone(&self.this), id }
+        Claimed { tree: Weak::clone(&self.this), id, _reserved: reserved }
     }
 
     fn run_task(&self, task: &Task, claimed: Claimed) {
@@ -191,19 +198,19 @@ impl Tree {
                     schedule.quiet.end(self.clock.monotonic());
                 }
                 drop(schedule);
+                self.schedule_compactions();
                 self.debt_fell();
             }
-            Err(Error::Closed) => return,
-            Err(error) => self.compaction_failed(task, &error),
+            Err(Error::Closed) => {}
+            Err(error) => {
+                self.compaction_failed(task, &error);
+                self.schedule_compactions();
+            }
         }
-        self.schedule_compactions();
     }
 
     fn execute(&self, task: &Task) -> Result<()> {
-        // A load makes a new one in any case; failing that, it is known whose its files are.
-        if !matches!(task, Task::Add(_)) {
-            self.ensure_manifest()?;
-        }
+        self.ensure_manifest()?;
         match task {
             Task::Rewrite(inputs) => self.compact(inputs),
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),
@@ -212,14 +219,6 @@ impl Tree {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
                 self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
                 self.metrics.files_moved.add(inputs.all().count() as u64);
-                Ok(())
-            }
-            Task::Add(files) => {
-                let bytes = files.iter().map(|(_, file)| file.meta.bytes).sum();
-                self.install(Change { added: files.clone(), ..Change::default() })?;
-                self.metrics.loads.add(1);
-                self.metrics.load_bytes.add(bytes);
-                tracing::debug!(files = files.len(), bytes, "loaded");
                 Ok(())
             }
             Task::Drop(files) => {
@@ -261,59 +260,48 @@ impl Tree {
     /// # Errors
     /// What reading, writing and the manifest report; the tree is then as it was.
     pub(crate) fn compact_all(&self) -> Result<()> {
-        let done = self.while_paused(|| self.compact_everything());
+        self.schedule.lock().paused += 1;
+        let paused = Paused(self);
+        let done = self.compact_everything();
+        drop(paused);
         if done.is_ok() {
             self.schedule.lock().compacting = Failures::default();
         }
-        self.debt_fell();
         self.schedule_compactions();
+        self.debt_fell();
         done
-    }
-
-    /// Does something while no compaction begins.
-    fn while_paused<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.schedule.lock().paused += 1;
-        let _paused = Paused(self);
-        work()
     }
 
     fn compact_everything(&self) -> Result<()> {
-        let begun = self.wait_for_tasks(|schedule| {
-            schedule.running.is_empty().then(|| {
-                let state = Arc::clone(&self.views.load().levels);
-                let task = picker::everything(&state, &self.sizing)?;
-                Some((self.claim(schedule, &task), task))
-            })
-        })?;
-        let Some((claimed, task)) = begun else { return Ok(()) };
-        let done = self.execute(&task);
-        drop(claimed);
-        done
+        let mut schedule = self.wait_for_tasks()?;
+        let reserved = self.reserved.hold();
+        let state = Arc::clone(&self.views.load().levels);
+        let Some(task) = picker::everything(&state, &self.sizing) else { return Ok(()) };
+        let _claimed = self.claim(&mut schedule, &task, reserved);
+        drop(schedule);
+        self.execute(&task)
     }
 
-    /// Makes new files part of the tree, across whose keys no other file reaches.
-    pub(super) fn install_new(&self, files: &[(Level, Arc<TableFile>)]) -> Result<()> {
-        let begin = |schedule: &mut Schedule| {
-            let horizon = self.snapshots.horizon();
-            let view = self.views.load();
-            let task = self.picker(schedule, &horizon, &view).add(files)?;
-            Some((self.claim(schedule, &task), task))
-        };
-        // Else compactions that follow one another at once might leave no gap for it.
-        let begun = self.while_paused(|| self.wait_for_tasks(begin));
-        let done = begun.and_then(|(_claimed, task)| self.execute(&task));
-        self.debt_fell();
+    /// Makes new files part of the tree, across whose keys no other file [reaches](super::reserved).
+    ///
+    /// # Errors
+    /// What the manifest reports: it is not known whether they are part of the tree.
+    pub(super) fn install_new(&self, added: Vec<(Level, Arc<TableFile>)>) -> Result<()> {
+        let files = added.len();
+        let bytes = added.iter().map(|(_, file)| file.meta.bytes).sum();
+        self.install(Change { added, ..Change::default() })?;
+        self.metrics.loads.add(1);
+        self.metrics.load_bytes.add(bytes);
+        tracing::debug!(files, bytes, "loaded");
         self.schedule_compactions();
-        done
+        self.debt_fell();
+        Ok(())
     }
 
-    /// Waits for tasks to end until `begin` gives something.
-    fn wait_for_tasks<T>(&self, mut begin: impl FnMut(&mut Schedule) -> Option<T>) -> Result<T> {
-        loop {
-            let mut schedule = self.schedule.lock();
-            if let Some(begun) = begin(&mut schedule) {
-                return Ok(begun);
-            }
+    /// Waits until no task is queued or runs.
+    fn wait_for_tasks(&self) -> Result<MutexGuard<'_, Schedule>> {
+        let mut schedule = self.schedule.lock();
+        while !schedule.running.is_empty() {
             if !self.jobs.stepped() {
                 self.task_ended.wait(&mut schedule);
                 continue;
@@ -322,7 +310,9 @@ impl Tree {
             if !self.jobs.assist() {
                 return Err(Error::Closed);
             }
+            schedule = self.schedule.lock();
         }
+        Ok(schedule)
     }
 
     /// To be called after [`publish`](Tree::publish), when convenient: starts a flush if a frozen
@@ -383,11 +373,12 @@ impl Tree {
             schedule.flushing = Failures::default();
             schedule.quiet.end(self.clock.monotonic());
             drop(schedule);
-            self.debt_fell();
             if let Some(hook) = self.on_flushed.get() {
                 hook(flushed);
             }
             self.schedule_compactions();
+            // Last: who is woken may close the database, and others then have its directory.
+            self.debt_fell();
         }
     }
 

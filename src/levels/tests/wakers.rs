@@ -1,9 +1,11 @@
 //! Wakers of writes that are held back are the callers' code (R-E24).
 
-use std::sync::{Mutex, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, Weak};
 use std::task::{Wake, Waker};
 
 use super::*;
+use crate::error::Error;
 
 /// Comes back to the tree when it is woken, and panics then.
 struct Caller {
@@ -60,4 +62,44 @@ fn wakers_run_without_a_lock_and_all_of_them_whichever_panics() {
     check(&world, World::flush);
     world.check();
     assert_eq!(world.tree.last_background_error(), None);
+}
+
+/// Writes once more when it is woken, then closes the tree, as who drops the last handle of a database does: from
+/// then on others have its directory.
+struct Closer {
+    tree: Weak<Tree>,
+    env: SimEnv,
+    last: Version,
+    log_heard: Arc<AtomicBool>,
+    /// Operations on the disk until then, and whether the log had heard of the flush.
+    woken: Arc<OnceLock<(u64, bool)>>,
+}
+
+impl Wake for Closer {
+    fn wake(self: Arc<Self>) {
+        let tree = self.tree.upgrade().unwrap();
+        apply(&tree, self.last, &Op::Put(b"late".to_vec(), Vec::new()));
+        tree.publish(self.last);
+        tree.freeze(self.last, SegmentId::FIRST);
+        tree.close();
+        let log_heard = self.log_heard.load(Ordering::Relaxed);
+        self.woken.set((self.env.operations(), log_heard)).unwrap();
+    }
+}
+
+#[test]
+fn a_flush_does_nothing_more_once_a_waker_closed_the_tree() {
+    let mut world = World::new(1);
+    let (log_heard, woken) = <(Arc<AtomicBool>, Arc<OnceLock<_>>)>::default();
+    let heard = Arc::clone(&log_heard);
+    world.tree.set_on_flushed(Box::new(move |_| heard.store(true, Ordering::Relaxed)));
+    world.put("a", "b");
+    let last = v(world.log.len() as u64 + 1);
+    let (tree, env) = (Arc::downgrade(&world.tree), world.env.clone());
+    let closer = Closer { tree, env, last, log_heard, woken: Arc::clone(&woken) };
+    world.tree.waiters().register(&mut None, &Waker::from(Arc::new(closer)));
+    world.freeze();
+    assert!(matches!(world.tree.flush_now(), Err(Error::Closed)));
+    world.env.run_all();
+    assert_eq!(woken.get(), Some(&(world.env.operations(), true)));
 }
