@@ -14,17 +14,16 @@
 //! `cargo run --release --example archive`
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::sync::Arc;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Entity, EntityTable, Options, Precondition};
+use tablestone::{Database, Entity, EntityTable, Error, Options, Precondition};
 
 const DEPARTMENT: &str = "Sales";
 const ID: &str = "000456";
 const STYLES: [CrashStyle; 3] = [CrashStyle::LoseUnsynced, CrashStyle::KeepAll, CrashStyle::Torn];
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A run without a crash tells how many operations there are to crash after.
     let machine = SimEnv::new(0);
     let office = Office::open(&machine)?;
@@ -86,7 +85,7 @@ struct Office {
 }
 
 impl Office {
-    fn open(machine: &SimEnv) -> Result<Self, tablestone::Error> {
+    fn open(machine: &SimEnv) -> Result<Self, Error> {
         // Synced commits are the default: what is acknowledged survives.
         let options = Options::default().env(Arc::new(machine.clone()));
         let database = Database::open("/office", options)?;
@@ -95,7 +94,7 @@ impl Office {
     }
 
     /// The worker's task. It may be begun any number of times, and break off anywhere.
-    fn archive(&self) -> Result<(), tablestone::Error> {
+    fn archive(&self) -> Result<(), Error> {
         if let Some(employee) = self.current.get(DEPARTMENT, ID)? {
             // First the copy, which must be durable before the original goes.
             self.archived.insert_or_replace(&employee).wait()?;
@@ -105,7 +104,7 @@ impl Office {
         Ok(())
     }
 
-    fn whereabouts(&self) -> Result<Place, tablestone::Error> {
+    fn whereabouts(&self) -> Result<Place, Error> {
         let in_current = self.current.exists(DEPARTMENT, ID)?;
         Ok(match (in_current, self.archived.exists(DEPARTMENT, ID)?) {
             (true, false) => Place::Current,
@@ -117,13 +116,13 @@ impl Office {
 }
 
 /// Hires the employee and begins to archive her, on a machine whose power goes on the way.
-fn crash_after(machine: &SimEnv, operations: u64) -> Result<(), tablestone::Error> {
+fn crash_after(machine: &SimEnv, operations: u64) -> Result<(), Error> {
     let office = Office::open(machine)?;
     office.current.insert(&employee()).wait()?;
     machine.crash_after(operations);
     // It fails where the power goes, and the worker with it: nobody is there to handle the error.
     match office.archive() {
-        Ok(()) | Err(tablestone::Error::Io(_) | tablestone::Error::Poisoned(_)) => Ok(()),
+        Ok(()) | Err(Error::Io(_) | Error::Poisoned(_) | Error::OutcomeUnknown(_)) => Ok(()),
         Err(other) => Err(other),
     }
 }

@@ -17,8 +17,8 @@ use crate::version::Version;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a call failed. An operation that returns an error has changed nothing, but for
-/// [`Error::Poisoned`] and [`Error::Io`] from a commit: its outcome is known after reopening; and for an
-/// [import](crate::Table::import), of which earlier parts stay stored, whatever the error.
+/// [`Error::OutcomeUnknown`], and for an [import](crate::Table::import), of which earlier parts stay stored,
+/// whatever the error.
 ///
 /// ```
 /// use tablestone::{Database, Error, Options};
@@ -123,9 +123,14 @@ pub enum Error {
         /// What it waited for, and what keeps that from happening if that is known.
         reason: Arc<str>,
     },
-    /// A write or sync of the log failed earlier: reads go on, writes do not; reopen to recover.
+    /// A write or sync of the log failed earlier: reads go on, writes do not; reopen to recover. Nothing was
+    /// changed.
     #[error("the database is read-only since a log write failed: {0}")]
     Poisoned(Arc<str>),
+    /// The log failed with this write in it: whether it is stored, all of it or nothing (R-E10), is known after
+    /// reopening. Until then the database is read-only.
+    #[error("whether the write is stored is known after reopening, as the log failed: {0}")]
+    OutcomeUnknown(Arc<str>),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,

@@ -5,7 +5,7 @@
 //! has. Invariant: after a deletion such a look is queued until the memtable that has it was looked at, or frozen.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::pipeline::Pipeline;
@@ -21,6 +21,8 @@ impl Pipeline {
     /// To be called once a deletion is in the memtable.
     #[inline]
     pub(super) fn note_deletion(&self) {
+        // Either this sees that the look has begun, or the look sees the deletion.
+        fence(Ordering::SeqCst);
         if !self.look_queued.load(Ordering::Relaxed) {
             self.look_later();
         }
@@ -37,6 +39,7 @@ impl Pipeline {
     }
 
     fn look_at_deletions(&self) {
+        fence(Ordering::SeqCst);
         let view = self.tree.view();
         let was_active =
             std::mem::replace(&mut *self.looked_at.lock(), Arc::downgrade(&view.active));

@@ -123,7 +123,7 @@ impl Pipeline {
         let begun = log.writer.begin_writeback();
         drop(log);
         self.hand_over();
-        begun.map_or_else(|error| self.failed(error), |begun| self.settle(&begun))
+        begun.map_or_else(|error| self.failed(&error), |begun| self.settle(&begun))
     }
 
     /// Has one job settle the newest, which settles those before: a job for each would only wait for
@@ -148,12 +148,12 @@ impl Pipeline {
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         match begun.settle() {
             Ok(()) => (Ok(()), self.synced.note(begun.last())),
-            Err(error) => self.failed(error),
+            Err(error) => self.failed(&error),
         }
     }
 
-    fn failed(&self, error: Error) -> (Result<()>, Woken) {
-        let woken = self.poison(&error);
-        (Err(error), woken)
+    fn failed(&self, error: &Error) -> (Result<()>, Woken) {
+        let woken = self.poison(error);
+        (self.check_not_poisoned(), woken)
     }
 }

@@ -29,6 +29,16 @@ impl<T> Applied<T> {
     pub(crate) fn failed(upto: Version, error: Error) -> Self {
         Self { upto, result: Err(error) }
     }
+
+    /// What its caller is told, once the wait for `upto` has ended. A write that was refused, by what the log then
+    /// failed to keep, has changed nothing; one that was made may be in the log.
+    fn outcome(self, waited: Result<()>) -> Result<T> {
+        match (waited, self.result) {
+            (Ok(()), result) => result,
+            (Err(Error::Poisoned(cause)), Ok(_)) => Err(Error::OutcomeUnknown(cause)),
+            (Err(error), _) => Err(error),
+        }
+    }
 }
 
 /// A piece of work that waits for admission.
@@ -129,17 +139,18 @@ impl<T> Commit<T> {
     /// [`Error::VersionMismatch`]), limits, [`Error::TableNotFound`]: nothing was changed.
     /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
     /// [`Error::Closed`]: the database was closed before it was written; nothing was changed.
-    /// [`Error::Poisoned`]: the log failed, and whether the write survives is known after
+    /// [`Error::Poisoned`]: the log had failed before; nothing was changed.
+    /// [`Error::OutcomeUnknown`]: the log failed, and whether the write survives is known after
     /// reopening.
     pub fn wait(mut self) -> Result<T> {
         self.order()?;
         match std::mem::replace(&mut self.state, State::Done) {
             State::Applied(applied) => {
-                match self.durable {
-                    Some(_) => self.pipeline.wait_durable(applied.upto)?,
-                    None => self.pipeline.wait(applied.upto)?,
-                }
-                applied.result
+                let waited = match self.durable {
+                    Some(_) => self.pipeline.wait_durable(applied.upto),
+                    None => self.pipeline.wait(applied.upto),
+                };
+                applied.outcome(waited)
             }
             State::Gated(..) | State::Done => Err(finished()),
         }
@@ -211,8 +222,7 @@ impl<T> Commit<T> {
                 self.state = State::Applied(applied);
                 Poll::Pending
             }
-            Poll::Ready(Ok(())) => Poll::Ready(applied.result),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(waited) => Poll::Ready(applied.outcome(waited)),
         }
     }
 }

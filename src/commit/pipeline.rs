@@ -249,7 +249,10 @@ impl Pipeline {
         let version = ticket.version;
         let applied = payload::apply(prepared, version, &view.active, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
-        ticket.applied();
+        // Else its group is refused, and the database read-only: none of it is to be acknowledged.
+        if applied.is_ok() {
+            ticket.applied();
+        }
         version
     }
 

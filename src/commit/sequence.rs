@@ -180,7 +180,9 @@ impl<R> Taken<'_, R> {
             yield_now();
         }
         if self.group.is_broken.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned("a thread panicked in the middle of a commit".into()));
+            return Err(Error::Poisoned(
+                "a commit is not whole in memory: its thread panicked".into(),
+            ));
         }
         Ok(())
     }

@@ -32,9 +32,14 @@ fn r_e10_a_log_that_cannot_be_written_makes_the_database_read_only_and_says_why(
             let env = SimEnv::new(8);
             let (db, t) = filled(&env);
             env.fail(fault(on, ".log", kind, 1));
-            let lost = t.insert("p", "lost", "maybe").wait();
-            let Err(Error::Poisoned(cause)) = &lost else { panic!("{on:?} {kind:?}: {lost:?}") };
+            let (lost, refused) = (t.insert("p", "lost", "maybe"), t.insert("p", "lost", "later"));
+            let (lost, refused) = (lost.wait(), refused.wait());
+            let Err(Error::OutcomeUnknown(cause)) = &lost else {
+                panic!("{on:?} {kind:?}: {lost:?}")
+            };
             assert!(cause.contains(".log"), "{cause}");
+            // It lost to one of which nothing is known, but by itself has changed nothing (R-E06).
+            assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
             // Reads go on, writes do not, although the disk works again.
             assert_eq!(all_rows(&t).len(), 50);
             assert!(!t.exists("p", "lost").unwrap());
@@ -180,7 +185,7 @@ fn r_e10_any_single_failure_of_any_operation_loses_nothing() {
         for n in 0..60u32 {
             match t.upsert("q", n.to_be_bytes(), [n as u8; 500]).wait() {
                 Ok(_) => acknowledged += 1,
-                Err(Error::Poisoned(_)) => break,
+                Err(Error::Poisoned(_) | Error::OutcomeUnknown(_)) => break,
                 Err(other) => panic!("{on:?} {after}: {other:?}"),
             }
             env.run_all();

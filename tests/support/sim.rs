@@ -65,7 +65,9 @@ impl Script {
     pub fn run(&mut self, steps: &[Step]) -> bool {
         match self.run_steps(steps) {
             Ok(()) => true,
-            Err(Error::Io { .. } | Error::Poisoned(_) | Error::Closed) => false,
+            Err(Error::Io(_) | Error::Poisoned(_) | Error::OutcomeUnknown(_) | Error::Closed) => {
+                false
+            }
             // Nothing can be flushed without power.
             Err(Error::Busy { reason, .. }) if reason.contains("no power") => false,
             Err(error) => panic!("no power cut is the cause of this: {error}"),

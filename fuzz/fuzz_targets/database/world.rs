@@ -500,7 +500,9 @@ impl World {
 fn is_of_the_machine(error: &Error) -> bool {
     let cause = match error {
         Error::Io(io) => io.source.to_string(),
-        Error::Poisoned(cause) | Error::Busy { reason: cause, .. } => cause.to_string(),
+        Error::Poisoned(cause)
+        | Error::OutcomeUnknown(cause)
+        | Error::Busy { reason: cause, .. } => cause.to_string(),
         _ => return false,
     };
     cause.contains("injected fault") || cause.contains("no power")
