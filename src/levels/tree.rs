@@ -69,7 +69,7 @@ pub(crate) struct Tree {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) jobs: Arc<dyn Jobs>,
-    pub(super) dir: PathBuf,
+    pub(crate) dir: PathBuf,
     pub(super) cache: Arc<BlockCache>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) sizing: Sizing,

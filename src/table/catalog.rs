@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use crate::activity::{Activity, Tally};
 use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::key::{self, TableId};
 use crate::levels::Reservation;
 use crate::read;
@@ -217,12 +217,12 @@ impl Catalog {
     }
 
     /// Forgets a load that the process which began it did not end, by the RowKey that says so.
-    pub(super) fn abandon_left_load(pipeline: &Pipeline, row_key: &[u8]) -> Version {
-        let id = decode_id(row_key);
-        if id < TableId::FIRST {
-            return Version::ZERO; // No load begins like that: the catalog is not to be deleted.
-        }
-        Self::abandon_load(pipeline, id, !is_blank(pipeline, id).unwrap_or(false))
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] if that is no id.
+    pub(super) fn abandon_left_load(pipeline: &Pipeline, row_key: &[u8]) -> Result<Version> {
+        let id = decode_id(row_key).map_err(|damage| in_catalog(pipeline, damage))?;
+        Ok(Self::abandon_load(pipeline, id, !is_blank(pipeline, id).unwrap_or(false)))
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
@@ -286,9 +286,9 @@ impl Catalog {
         Ok((name, pipeline.submit(&Prepared::new(payload))))
     }
 
-    /// The id in the value of a name.
-    pub(super) fn id_of(value: &[u8]) -> TableId {
-        decode_id(value)
+    /// The id in the value of a name, if it is one.
+    pub(super) fn id_of(value: &[u8]) -> Option<TableId> {
+        decode_id(value).ok()
     }
 
     /// The incarnation that a name stands for, once that is durable.
@@ -337,10 +337,11 @@ fn lookup(pipeline: &Pipeline, row_key: &[u8]) -> Result<Entry> {
     let key = key::encode(TableId::CATALOG, NAMES, row_key);
     let found =
         read::get_raw(&pipeline.tree().view(), &Lookup::new(&key), Version::MAX, |found| {
-            let id = (found.kind == Kind::Put).then(|| decode_id(found.value));
-            Entry { version: found.version, id }
+            (found.version, (found.kind == Kind::Put).then(|| decode_id(found.value)))
         })?;
-    Ok(found.unwrap_or(Entry { version: Version::ZERO, id: None }))
+    let (version, id) = found.unwrap_or((Version::ZERO, None));
+    let id = id.transpose().map_err(|damage| in_catalog(pipeline, damage))?;
+    Ok(Entry { version, id })
 }
 
 fn encode_id(id: TableId) -> Vec<u8> {
@@ -349,7 +350,36 @@ fn encode_id(id: TableId) -> Vec<u8> {
     out
 }
 
-/// Catalog values are written by this file alone and checksummed below it.
-fn decode_id(value: &[u8]) -> TableId {
-    TableId::new(read_varint(value).map_or(0, |(id, _)| id))
+/// The catalog itself has no name, nor a load.
+fn decode_id(bytes: &[u8]) -> Result<TableId, Damage> {
+    match read_varint(bytes) {
+        Some((id, len)) if len == bytes.len() && TableId::new(id) >= TableId::FIRST => {
+            Ok(TableId::new(id))
+        }
+        _ => Err(Damage::new(0, "the id of a table in the catalog", format!("{bytes:?}"))),
+    }
+}
+
+/// Its checksum was right: in which file it is, is not known.
+#[cold]
+fn in_catalog(pipeline: &Pipeline, damage: Damage) -> Error {
+    damage.in_file(&pipeline.tree().dir, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r_e22_what_is_no_id_of_a_table_is_damage_and_not_the_catalogs() {
+        for id in [1, 127, 128, u64::MAX] {
+            let id = TableId::new(id);
+            assert_eq!(decode_id(&encode_id(id)).unwrap(), id);
+        }
+        let catalog = encode_id(TableId::CATALOG);
+        for bytes in [&b""[..], b"\x80", b"\x01\x00", &catalog, &[0xFF; 11]] {
+            let damage = decode_id(bytes).unwrap_err();
+            assert_eq!(damage.expected, "the id of a table in the catalog", "{bytes:?}");
+        }
+    }
 }

@@ -159,7 +159,7 @@ impl TableLoader {
     /// # Errors
     /// [`Error::TableExists`] if somebody took the name meanwhile, even if that table was dropped again: its
     /// entities had later versions. [`Error::Busy`], [`Error::Closed`], [`Error::Io`]: nothing was loaded.
-    /// [`Error::Poisoned`]: whether there is a table is known after reopening.
+    /// [`Error::Poisoned`]: nothing was loaded. [`Error::OutcomeUnknown`]: whether there is a table is known after reopening.
     pub fn finish(mut self) -> Result<ImportReport> {
         let load = self.load.take().ok_or(Error::Closed)?;
         let pipeline = self.inner.pipeline();
@@ -205,9 +205,9 @@ pub(super) fn abandon_unfinished(inner: &Arc<Inner>) -> Result<()> {
     let pipeline = inner.pipeline();
     let mut upto = Version::ZERO;
     for page in catalog(inner).query().partition(LOADS).pages() {
-        for row in page?.iter() {
+        for row in &page? {
             tracing::info!(table = %row.value.escape_ascii(), "forgot a load that was not finished");
-            upto = Catalog::abandon_left_load(pipeline, row.row_key);
+            upto = Catalog::abandon_left_load(pipeline, row.row_key)?;
         }
     }
     pipeline.wait(upto)

@@ -38,7 +38,7 @@ fn named_ids(inner: &Arc<Inner>) -> Result<HashSet<TableId>> {
     let mut ids = HashSet::new();
     // The first RowKey is "", which holds the next id and is no name.
     for page in catalog(inner).query().partition(NAMES).rows("\0"..).pages() {
-        ids.extend(page?.iter().map(|row| Catalog::id_of(row.value)));
+        ids.extend(page?.iter().filter_map(|row| Catalog::id_of(row.value)));
     }
     Ok(ids)
 }
