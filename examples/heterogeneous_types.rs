@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("\nCaption and Text of all kinds; what a kind lacks is null:");
     let selected = items.query().partition(USER).select(["Caption", "Text"]).top(5).page()?;
-    for entity in selected.iter() {
+    for entity in &selected {
         let caption = entity.get_as::<&str>("Caption")?.unwrap_or("null");
         let text = entity.get_as::<&str>("Text")?.unwrap_or("null");
         println!("  {:<28} {caption:<12} {text}", entity.row_key());

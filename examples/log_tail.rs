@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     println!("The ten most recent claims of {}:", employee(42));
     let ten = newest_first.query().partition(employee(42)).top(10).page()?;
-    for claim in ten.iter() {
+    for claim in &ten {
         let (at, amount): (Option<DateTime>, Option<f64>) =
             (claim.get_as("ClaimedAt")?, claim.get_as("Amount")?);
         let at = at.ok_or("a claim has a time")?;

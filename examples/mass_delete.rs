@@ -118,7 +118,7 @@ fn delete_in_batches(database: &Database) -> Result<()> {
     let mut user = String::new();
     let mut under_way = Vec::new();
     for page in table.query().filter(old).select(keys_only).pages() {
-        for sign_in in page?.iter() {
+        for sign_in in &page? {
             if batch.len() == 100 || sign_in.partition_key() != user {
                 user.replace_range(.., sign_in.partition_key());
                 let full = std::mem::replace(&mut batch, EntityBatch::new(&*user));

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(2, &second);
     let token = second.continuation().ok_or("there are more pages")?;
     fs::write(&token_file, token.to_string())?;
-    let last_read = second.iter().last().ok_or("the page has rows")?.row_key().to_owned();
+    let last_read = second.iter().next_back().ok_or("the page has rows")?.row_key().to_owned();
     drop(employees);
     database.close()?;
     println!("      -- the process ends; another one opens the database --");
@@ -110,7 +110,7 @@ fn page(employees: &EntityTable, from: Option<Continuation>) -> tablestone::Resu
 
 fn show(number: usize, page: &EntityPage) {
     let mut row_keys = page.iter().map(|employee| employee.row_key());
-    let (first, last) = (row_keys.next().unwrap_or("-"), row_keys.last().unwrap_or("-"));
+    let (first, last) = (row_keys.next().unwrap_or("-"), row_keys.next_back().unwrap_or("-"));
     let next = page.continuation().map(|token| String::from_utf8_lossy(token.row_key()));
     let next = next.as_deref().unwrap_or("the end");
     println!("{number:>4}  {first:<18} .. {last:<18} -> {next}");

@@ -95,11 +95,11 @@ pub use entity::{
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, OutOfOrder, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
-pub use read::{Estimate, RowRef, StopReason};
+pub use read::{Estimate, RowRef, Rows, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
-    EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, PageEnd, Pages, Query,
-    Row, Snapshot, Stats, Table, TableList, TableLoader, TableView, Task,
+    EntityRows, EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, PageEnd,
+    Pages, Query, Row, Snapshot, Stats, Table, TableList, TableLoader, TableView, Task,
 };
 pub use version::Version;
 

@@ -52,8 +52,6 @@ pub(crate) struct Metrics {
     pub(crate) files_dropped_unread: Counter,
     /// Files removed from the directory.
     pub(crate) files_removed: Counter,
-    /// Entries that flushes and compactions left out.
-    pub(crate) entries_dropped: Counter,
     /// Flushes and compactions that failed.
     pub(crate) background_failures: Counter,
     /// Writes that waited for flushes and compactions.

@@ -141,7 +141,7 @@ fn check_writer(table: &Table, writer: u8) -> u64 {
     let steps = (first..=step).filter(|step| *step > 0);
     expected.extend(steps.map(|step| format!("step {step:08}").into_bytes()));
     assert_eq!(rows, expected, "{partition} at step {step}");
-    for row in page.iter() {
+    for row in &page {
         let found = u64::from_be_bytes(row.value[..8].try_into().unwrap());
         match row.row_key.strip_prefix(b"step ") {
             Some(text) => assert_eq!(std::str::from_utf8(text).unwrap().parse(), Ok(found)),

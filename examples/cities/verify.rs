@@ -13,7 +13,7 @@ pub(crate) fn every_entity(table: &Table, loaded: &Loaded, from: &str) -> Outcom
     let mut wanted = loaded.some(u64::MAX);
     let mut seen = 0;
     for page in table.query().pages() {
-        for row in page?.iter() {
+        for row in &page? {
             seen += 1;
             let found = (row.partition_key, row.row_key, row.value);
             ensure(wanted.next() == Some(found), || {

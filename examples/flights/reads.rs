@@ -26,7 +26,7 @@ fn read(query: Query) -> Outcome<Read> {
         read.pages += 1;
         read.rows += page.len() as u64;
         read.examined += page.examined();
-        for row in page.iter() {
+        for row in &page {
             read.delay_minutes += i64::from(input::delay_minutes(row.value).unwrap_or(i16::MAX));
         }
     }

@@ -86,8 +86,7 @@ impl Deeper<'_> {
     }
 }
 
-/// Copies what the rule keeps. Returns how many entries it left out; those that range tombstones
-/// cover may be skipped uncounted, without being read.
+/// Copies what the rule keeps; what range tombstones cover may be passed over without being read.
 pub(super) fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     rule: &mut Rule,
@@ -95,11 +94,10 @@ pub(super) fn rewrite(
     storing: &Storing<'_>,
     outputs: &mut Outputs<'_>,
     mut pace: Pace<'_>,
-) -> Result<u64> {
+) -> Result<()> {
     let mut key: Vec<u8> = Vec::new();
     let mut in_key = false;
     let mut key_written = false;
-    let mut dropped = 0;
     merge.seek_to_first()?;
     while let Some(entry) = merge.entry() {
         pace.step(entry.key.len() + entry.value.len())?;
@@ -115,20 +113,14 @@ pub(super) fn rewrite(
                 key_written = true;
                 merge.next()?;
             }
-            Verdict::Drop => {
-                dropped += 1;
-                merge.next()?;
-            }
-            Verdict::Covered(cover) => {
-                dropped += 1;
-                match rule.cover_end(&key) {
-                    Some(end) => merge.skip_forward(cover, end)?,
-                    None => merge.next()?,
-                }
-            }
+            Verdict::Drop => merge.next()?,
+            Verdict::Covered(cover) => match rule.cover_end(&key) {
+                Some(end) => merge.skip_forward(cover, end)?,
+                None => merge.next()?,
+            },
         }
     }
-    Ok(dropped)
+    Ok(())
 }
 
 impl Tree {
@@ -154,7 +146,7 @@ impl Tree {
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
         let storing = Storing::Separated(&separation);
         let pace = Pace::flush(self);
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
@@ -170,7 +162,6 @@ impl Tree {
         })?;
         self.metrics.flushes.add(1);
         self.metrics.flush_bytes.add(bytes);
-        self.metrics.entries_dropped.add(dropped);
         let took = self.clock.monotonic().saturating_sub(start);
         tracing::debug!(memtables = batch.len(), bytes, ?took, "flushed");
         Ok(flushed)
@@ -193,7 +184,7 @@ impl Tree {
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);
-        let (files, dropped) = self.rewrite_inputs(inputs, &horizon, &state, zstd)?;
+        let files = self.rewrite_inputs(inputs, &horizon, &state, zstd)?;
         let read: u64 = inputs.bytes();
         let written: u64 = files.iter().map(|f| f.meta.bytes).sum();
         let (count, outputs) = (inputs.all().count(), files.len());
@@ -205,7 +196,6 @@ impl Tree {
         self.metrics.compactions.add(1);
         self.metrics.compaction_read_bytes.add(read);
         self.metrics.compaction_written_bytes.add(written);
-        self.metrics.entries_dropped.add(dropped);
         let took = self.clock.monotonic().saturating_sub(start);
         let level = inputs.output.get();
         tracing::debug!(level, files = count, read, outputs, written, ?took, "compacted");
@@ -218,7 +208,7 @@ impl Tree {
         horizon: &Horizon,
         state: &LevelState,
         zstd: Option<i32>,
-    ) -> Result<(Vec<Arc<TableFile>>, u64)> {
+    ) -> Result<Vec<Arc<TableFile>>> {
         let mut rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
         let cut = match inputs.output {
             Level::ZERO => self.flush_cut(),
@@ -234,8 +224,8 @@ impl Tree {
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let storing = Storing::Gathered(&state.values);
         let pace = Pace::compaction(self);
-        let dropped = rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
-        Ok((outputs.finish()?, dropped))
+        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        outputs.finish()
     }
 }
 

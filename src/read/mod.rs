@@ -26,7 +26,7 @@ pub(crate) use estimate::{estimate, split_points};
 pub(crate) use limits::{PartitionStop, ScanLimits, WhenFull};
 pub(crate) use multi::multi_get;
 pub(crate) use page::PageData;
-pub use page::{RowRef, StopReason};
+pub use page::{RowRef, Rows, StopReason};
 pub(crate) use point::{get, get_raw};
 pub(crate) use range::{Direction, Partitions, ScanRange, Span};
 pub(crate) use request::{ScanRequest, scan};

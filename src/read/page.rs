@@ -4,6 +4,9 @@
 //! the bytes of its PartitionKey. A row's bytes are copied once, from where they are stored, or not
 //! at all where the page's entities were lent.
 
+use std::iter::FusedIterator;
+use std::slice;
+
 use super::range::Continuation;
 use crate::version::Version;
 
@@ -81,6 +84,47 @@ pub(super) struct RowSlot {
     pub(super) version: Version,
 }
 
+impl RowSlot {
+    fn row<'a>(&self, bytes: &'a [u8]) -> RowRef<'a> {
+        RowRef {
+            partition_key: self.partition_key.of(bytes),
+            row_key: self.row_key.of(bytes),
+            version: self.version,
+            value: self.value.of(bytes),
+        }
+    }
+}
+
+/// The entities of a [`Page`](crate::Page), in its order.
+#[derive(Clone, Debug)]
+pub struct Rows<'a> {
+    slots: slice::Iter<'a, RowSlot>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = RowRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RowRef<'a>> {
+        self.slots.next().map(|slot| slot.row(self.bytes))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.slots.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Rows<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.slots.next_back().map(|slot| slot.row(self.bytes))
+    }
+}
+
+impl ExactSizeIterator for Rows<'_> {}
+impl FusedIterator for Rows<'_> {}
+
 /// The rows of a page, why it ended, and where the next one starts.
 #[derive(Debug)]
 pub(crate) struct PageData {
@@ -109,20 +153,11 @@ impl PageData {
         self.rows.len()
     }
 
-    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
-        self.rows.iter().map(|slot| self.row(slot))
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        Rows { slots: self.rows.iter(), bytes: &self.bytes }
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<RowRef<'_>> {
-        self.rows.get(index).map(|slot| self.row(slot))
-    }
-
-    fn row(&self, slot: &RowSlot) -> RowRef<'_> {
-        RowRef {
-            partition_key: slot.partition_key.of(&self.bytes),
-            row_key: slot.row_key.of(&self.bytes),
-            version: slot.version,
-            value: slot.value.of(&self.bytes),
-        }
+        self.rows.get(index).map(|slot| slot.row(&self.bytes))
     }
 }

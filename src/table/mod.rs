@@ -34,7 +34,7 @@ pub use stats::{LevelStats, Stats};
 pub use table::Table;
 pub use task::Task;
 pub use typed::{
-    Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityStream, EntityTable,
-    EntityView,
+    Entities, EntityBatch, EntityPage, EntityPages, EntityQuery, EntityRows, EntityStream,
+    EntityTable, EntityView,
 };
 pub use view::TableView;

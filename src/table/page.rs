@@ -1,7 +1,7 @@
 //! [`Page`]: what a query returns at a time.
 
 use super::continuation::Continuation;
-use crate::read::{PageData, RowRef, StopReason};
+use crate::read::{PageData, RowRef, Rows, StopReason};
 use crate::version::Version;
 
 /// One entity, owned.
@@ -39,6 +39,9 @@ pub struct Row {
 /// let table = database.create_table("people").wait()?;
 /// table.import(["anna", "karl", "paul"].map(|row| ("de", row, "")))?;
 /// let page = table.query().partition("de").limit(2).page()?;
+/// for row in &page {
+///     println!("{} at {}", row.row_key.escape_ascii(), row.version);
+/// }
 /// assert_eq!(page.iter().map(|row| row.row_key).collect::<Vec<_>>(), [b"anna", b"karl"]);
 /// assert_eq!(page.stop_reason(), StopReason::Entities);
 /// // Text that may be kept for days: the next page begins there whatever was written meanwhile.
@@ -75,7 +78,7 @@ impl Page {
     }
 
     /// The entities in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = RowRef<'_>> {
+    pub fn iter(&self) -> Rows<'_> {
         self.data.rows()
     }
 
@@ -107,6 +110,15 @@ impl Page {
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
+    }
+}
+
+impl<'a> IntoIterator for &'a Page {
+    type Item = RowRef<'a>;
+    type IntoIter = Rows<'a>;
+
+    fn into_iter(self) -> Rows<'a> {
+        self.iter()
     }
 }
 

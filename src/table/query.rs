@@ -1,6 +1,7 @@
 //! [`Query`]: what to read, in key order, a page at a time.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 
@@ -340,6 +341,7 @@ fn after_prefix(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "pages are read as they are asked for"]
 pub struct Pages {
     query: Option<Query>,
 }
@@ -359,6 +361,8 @@ impl Iterator for Pages {
         Some(page)
     }
 }
+
+impl FusedIterator for Pages {}
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

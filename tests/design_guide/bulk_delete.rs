@@ -31,7 +31,7 @@ fn p_09_old_sign_ins_of_one_table_are_deleted_user_by_user() {
         let page = page.unwrap();
         let Some(first) = page.iter().next() else { continue };
         let mut batch = EntityBatch::new(first.partition_key());
-        for old in page.iter() {
+        for old in &page {
             batch.delete(old.row_key(), Precondition::Exists);
             deleted += 1;
         }

@@ -57,7 +57,7 @@ fn p_06_a_departments_change_is_merged_into_every_employee() {
     let before = db.stats().commits;
     for page in employees.query().partition("Sales").limit(100).pages() {
         let mut batch = EntityBatch::new("Sales");
-        for employee in page.unwrap().iter() {
+        for employee in &page.unwrap() {
             let moved = Entity::new("Sales", employee.row_key()).with("DepartmentFloor", 3);
             batch.merge(&moved, Precondition::Version(employee.version()));
         }

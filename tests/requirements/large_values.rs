@@ -1,9 +1,13 @@
 //! R-E20, R-E21: values to 2 MiB, batches to 4 MiB, at a memory budget that is smaller.
 
-use tablestone::Batch;
+use std::sync::Arc;
+
+use tablestone::env::SimEnv;
+use tablestone::{Batch, Database, Options};
 
 use crate::support::fixture::value;
 use crate::support::model;
+use crate::support::sim::DIR;
 use crate::support::{Depth, TestDb};
 
 fn incompressible(seed: u32, len: usize) -> Vec<u8> {
@@ -64,6 +68,25 @@ fn r_e20_batches_of_four_mebibytes_do_not_stop_at_a_small_memory_budget() {
         assert!(value(t.get([round], [n]).unwrap()) == expected, "{round} {n}");
     }
     t.insert("and", "on", "").wait().unwrap();
+}
+
+/// As long as flushes and compactions get their turn, at the options that a user has who sets none.
+#[test]
+fn r_e20_large_values_and_batches_do_not_stall_by_default() {
+    let machine = SimEnv::new(20);
+    let options = Options::default().env(Arc::new(machine.clone()));
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for round in 0..40u8 {
+        let mut batch = Batch::new("batches");
+        (0..99u8).for_each(|n| _ = batch.upsert([round % 8, n], incompressible(n.into(), 42_000)));
+        t.commit(batch).wait().unwrap();
+        t.upsert("values", [round], incompressible(round.into(), 1 << 20)).wait().unwrap();
+        machine.run_all();
+    }
+    let stats = db.stats();
+    assert_eq!((stats.stalls, stats.stall_time), Default::default(), "{stats:?}");
+    assert!(stats.flushes > 1, "{stats:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn delete_channel(database: &Database, channel: &str) -> Result<()> {
     let keys_only: [&str; 0] = [];
     for page in blogs.query().partition(channel).select(keys_only).limit(100).pages() {
         let mut batch = EntityBatch::new(channel);
-        for blog in page?.iter() {
+        for blog in &page? {
             batch.delete(blog.row_key(), Precondition::None);
         }
         if !batch.is_empty() {

@@ -89,7 +89,7 @@ fn u_06_blogs_newer_than_an_instant_are_a_range_of_rows() {
         let expected: Vec<_> = (1..20).map(|n| newest_first(minute(BLOGS - n))).collect();
         assert_eq!(row_keys(&found), expected, "{depth:?}");
         assert!(found.examined() <= 20, "{depth:?}: {} examined", found.examined());
-        for entity in found.iter() {
+        for entity in &found {
             assert!(entity.get_as::<DateTime>("Created").unwrap().unwrap() > instant);
         }
     }

@@ -202,7 +202,7 @@ fn a_deadline_ends_a_page_which_made_progress() {
     let page = page(&world, all(), Direction::Forward, &limits, None);
     assert_eq!(page.stop, StopReason::Deadline);
     assert!((1..=100).contains(&page.len()));
-    let last = page.rows().last().unwrap();
+    let last = page.rows().next_back().unwrap();
     let next = page.next.as_ref().unwrap();
     assert!((last.partition_key, last.row_key) < (&next.0, &next.1));
 }

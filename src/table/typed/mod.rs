@@ -11,7 +11,7 @@ mod table;
 mod view;
 
 pub use batch::EntityBatch;
-pub use page::EntityPage;
+pub use page::{EntityPage, EntityRows};
 pub use query::{Entities, EntityPages, EntityQuery};
 pub use stream::EntityStream;
 pub use table::EntityTable;

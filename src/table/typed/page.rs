@@ -2,11 +2,12 @@
 //!
 //! Invariant: every row of the page was seen to be an entity when it was read.
 
+use std::iter::FusedIterator;
 use std::sync::Arc;
 
 use crate::entity::{Entity, EntityRef, NotAnEntity, RowError};
 use crate::error::{Error, Result};
-use crate::read::{RowRef, StopReason};
+use crate::read::{RowRef, Rows, StopReason};
 use crate::table::continuation::Continuation;
 use crate::table::page::Page;
 use crate::version::Version;
@@ -26,7 +27,9 @@ use super::view::not_an_entity;
 ///     people.insert(&Entity::new("Sales", row).with("Age", age)).wait()?;
 /// }
 /// let page = people.query().filter("Age ge 18".parse()?).limit(1).page()?;
-/// assert_eq!(page.iter().next().unwrap().get_as::<i32>("Age")?, Some(34));
+/// for person in &page {
+///     assert_eq!(person.get_as::<i32>("Age")?, Some(34));
+/// }
 /// let next = page.continuation().unwrap().clone();
 /// let rest = people.query().filter("Age ge 18".parse()?).continue_from(next).page()?;
 /// assert_eq!(rest.to_entities()?.len(), 1);
@@ -53,7 +56,7 @@ impl EntityPage {
         table: &str,
         selected: Option<Arc<[String]>>,
     ) -> Result<Self, NotAnEntity> {
-        for row in page.iter() {
+        for row in &page {
             entity(row).map_err(|e| not_an_entity(table, row.partition_key, row.row_key, e))?;
         }
         Ok(Self { page, table: table.into(), selected })
@@ -72,8 +75,8 @@ impl EntityPage {
     }
 
     /// The entities in order, where they lie in the page.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = EntityRef<'_>> {
-        self.page.iter().map(|row| entity(row).unwrap_or_else(|_| EntityRef::empty()))
+    pub fn iter(&self) -> EntityRows<'_> {
+        EntityRows(self.page.iter())
     }
 
     /// The entities in order, decoded.
@@ -125,5 +128,47 @@ impl EntityPage {
     #[must_use]
     pub fn version(&self) -> Version {
         self.page.version()
+    }
+}
+
+/// The entities of an [`EntityPage`], in its order.
+#[derive(Clone, Debug)]
+pub struct EntityRows<'a>(Rows<'a>);
+
+/// The page was made of entities alone.
+#[inline]
+fn seen(row: RowRef<'_>) -> EntityRef<'_> {
+    entity(row).unwrap_or_else(|_| EntityRef::empty())
+}
+
+impl<'a> Iterator for EntityRows<'a> {
+    type Item = EntityRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<EntityRef<'a>> {
+        self.0.next().map(seen)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for EntityRows<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().map(seen)
+    }
+}
+
+impl ExactSizeIterator for EntityRows<'_> {}
+impl FusedIterator for EntityRows<'_> {}
+
+impl<'a> IntoIterator for &'a EntityPage {
+    type Item = EntityRef<'a>;
+    type IntoIter = EntityRows<'a>;
+
+    fn into_iter(self) -> EntityRows<'a> {
+        self.iter()
     }
 }

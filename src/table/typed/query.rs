@@ -6,6 +6,7 @@
 //! selected, is never copied.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,6 +315,7 @@ fn stored(row: RowRef<'_>) -> StoredRow<'_> {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "pages are read as they are asked for"]
 pub struct EntityPages {
     query: Option<EntityQuery>,
 }
@@ -334,6 +336,8 @@ impl Iterator for EntityPages {
     }
 }
 
+impl FusedIterator for EntityPages {}
+
 /// Iterator over the entities of a query; ends after the last or the first error.
 ///
 /// ```
@@ -350,6 +354,7 @@ impl Iterator for EntityPages {
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "pages are read as they are asked for"]
 pub struct Entities {
     pages: EntityPages,
     /// A page, and how many of its entities were given out.
@@ -375,6 +380,8 @@ impl Iterator for Entities {
         }
     }
 }
+
+impl FusedIterator for Entities {}
 
 impl Entities {
     fn end(&mut self) {

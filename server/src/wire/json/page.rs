@@ -199,7 +199,7 @@ mod tests {
         let printer = EntityPrinter::new(context, metadata, select);
         let mut pages = PagePrinter::new(printer);
         let (mut one_by_one, mut as_page) = (b"[".to_vec(), b"[".to_vec());
-        for entity in page.iter() {
+        for entity in &page {
             printer.page_entity(&mut one_by_one, &entity).unwrap();
             pages.entity(&mut as_page, &entity).unwrap();
         }
