@@ -4,6 +4,7 @@
 //! order, whole; nothing after a gap in the log is. A strict opening that fails has changed no
 //! file.
 
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -94,24 +95,40 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {
     disk.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
-    refuse_foreign(disk, dir)?;
+    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    if !names.iter().any(|name| name == levels::CURRENT) {
+        refuse_foreign(dir, &names)?;
+        sync_name(disk, dir)?;
+    }
     let path = dir.join(LOCK_FILE);
     disk.lock(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => Error::Locked(dir.into()),
+        ErrorKind::WouldBlock => Error::Locked(dir.into()),
         _ => Error::io("lock", &path, e),
     })
 }
 
 /// A directory that holds something else must not be written into.
-fn refuse_foreign(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+fn refuse_foreign(dir: &Path, names: &[String]) -> Result<()> {
     let is_ours = |name: &str| name == LOCK_FILE || levels::is_ours(name) || wal::is_ours(name);
-    let foreign = names.iter().find(|name| !is_ours(name));
-    match foreign {
-        Some(name) if !names.iter().any(|n| n == levels::CURRENT) => Err(Error::NotADatabase {
+    match names.iter().find(|name| !is_ours(name)) {
+        Some(name) => Err(Error::NotADatabase {
             dir: dir.into(),
             reason: format!("it holds {name:?} and no {}", levels::CURRENT).into(),
         }),
+        None => Ok(()),
+    }
+}
+
+/// Makes the name of a new database's directory durable: whoever made the directory, perhaps an opening that was
+/// cut off, may not have. Where the directory that has the name cannot be read, that is its owner's to see to.
+fn sync_name(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let Some(parent) = dir.parent() else { return Ok(()) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let is_others = |error: &io::Error| {
+        matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound)
+    };
+    match disk.sync_dir(parent) {
+        Err(error) if !is_others(&error) => Err(Error::io("sync directory", parent, error)),
         _ => Ok(()),
     }
 }

@@ -56,6 +56,21 @@ fn each_kind_of_handle_keeps_the_database_open() {
     assert_eq!(value(db.table("t").unwrap().get("p", "r").unwrap()), b"v");
 }
 
+/// Whoever made the directory may have been cut off before its name was durable.
+#[test]
+fn r_e10_a_new_database_is_found_after_a_crash_whoever_made_its_directory() {
+    let env = SimEnv::new(9);
+    let open = |name: &str, kind| {
+        let dir = Path::new("/home").join(name);
+        env.disk().create_dir_all(&dir).unwrap();
+        env.fail(Fault { times: 1, ..Fault::new(Operation::SyncDir, "/home", kind) });
+        Database::open(&dir, sim_options(&env))
+    };
+    let Err(Error::Io(error)) = open("ours", ErrorKind::Other) else { panic!("opened") };
+    assert_eq!(error.path, Path::new("/home"));
+    open("theirs", ErrorKind::PermissionDenied).expect("that is who has /home to see to");
+}
+
 /// Who closes a second time hears what came of the first.
 #[test]
 fn r_e10_closing_again_is_no_better_than_closing() {
