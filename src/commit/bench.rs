@@ -1,6 +1,7 @@
 //! What a commit writes, as a benchmark of this package sees it.
 
-use super::payload::{Payload, Prepared, apply};
+use super::apply::apply;
+use super::payload::{Payload, Prepared};
 use crate::key::{self, TableId};
 use crate::memtable::Memtable;
 use crate::version::Version;

@@ -2,8 +2,10 @@
 //!
 //! Invariants are argued in [`pipeline`] (order and publication) and [`batch`] (conditions). This
 //! room calls the rooms below it: read (for conditions), levels (memtables, back-pressure) and
-//! wal. What a commit changes is a [`payload`], in the log and for the memtable alike.
+//! wal. What a commit changes is a [`payload`], in the log and for the memtable alike, [applied](apply)
+//! to that.
 
+mod apply;
 mod batch;
 pub(crate) mod bench;
 mod deletions;
@@ -50,4 +52,4 @@ pub(crate) fn check_limit(what: Limit, size: usize, limit: usize) -> Result<()> 
 }
 
 #[cfg(fuzzing)]
-pub use payload::fuzz_payload;
+pub use apply::fuzz_payload;

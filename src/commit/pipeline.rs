@@ -23,6 +23,7 @@ use arc_swap::Guard;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
+use super::apply;
 use super::batch::{BatchWrite, Incarnation};
 use super::driver::{Counters, Log, report_segments};
 use super::durable::Synced;
@@ -30,7 +31,7 @@ use super::gate::Gate;
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
-use super::payload::{self, Prepared, Shared};
+use super::payload::{Prepared, Shared};
 use super::relay::Relay;
 use super::sequence::{Sequencer, Spare};
 use super::values::LargeValues;
@@ -247,7 +248,7 @@ impl Pipeline {
             },
         );
         let version = ticket.version;
-        let applied = payload::apply(prepared, version, &view.active, large);
+        let applied = apply::apply(prepared, version, &view.active, large);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         // Else its group is refused, and the database read-only: none of it is to be acknowledged.
         if applied.is_ok() {

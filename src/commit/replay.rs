@@ -11,7 +11,7 @@
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, Scope, scope};
 
-use super::payload;
+use super::apply;
 use crate::error::Result;
 use crate::key;
 use crate::memtable::Memtable;
@@ -89,7 +89,7 @@ impl Batch {
         for &(version, place, end) in &self.records {
             let payload = self.payloads.get(start..end).unwrap_or_default();
             let wanted = |prefix: &[u8]| share.has(prefix);
-            let applied = payload::apply_again(payload, version, &mut inserts, large, wanted);
+            let applied = apply::apply_again(payload, version, &mut inserts, large, wanted);
             debug_assert!(applied.is_ok(), "a payload that was checked decodes");
             // The helper comes last: by now the memtable knows of all its large rows.
             memtable.place_large(version, place);
@@ -143,7 +143,7 @@ impl Reading<'_, '_> {
         if record.version <= self.target.flushed {
             return Ok(());
         }
-        payload::check(record.payload)
+        apply::check(record.payload)
             .map_err(|damage| damage.in_file(record.file, record.offset))?;
         self.batch.push(&record);
         if self.batch.payloads.len() >= BATCH_BYTES {
@@ -262,7 +262,7 @@ mod tests {
                 let version = Version::from_ticks(number);
                 let place = LogPlace { segment: SegmentId::FIRST, offset: offset(number) };
                 let (payload, mut inserts) = (payload(number), expected.inserts());
-                payload::apply_again(&payload, version, &mut inserts, LARGE, |_| true).unwrap();
+                apply::apply_again(&payload, version, &mut inserts, LARGE, |_| true).unwrap();
                 inserts.finish();
                 expected.place_large(version, place);
             }
