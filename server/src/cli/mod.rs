@@ -8,12 +8,13 @@
 //! | `query` | shows entities, or how they would be found | `tablestone query cities --filter "PartitionKey eq 'DE'" --top 5` |
 //! | `tables` | lists tables, and about how much they hold | `tablestone tables --json` |
 //! | `stat` | tells of a data directory's levels, sizes and debt | `tablestone stat --data /var/lib/tablestone` |
+//! | `verify` | reads a data directory through, and tells of damage | `tablestone verify --json` |
 //!
-//! All but `serve` and `stat` work on a data directory that no server has open (`--data`), or on a
-//! server (`--url`, `--connection-string`); see [`serve`'s defaults](crate::config) for where both
-//! are if nothing is said. What only reads a directory compacts nothing in it. What a command was
-//! asked for goes to stdout, all else to stderr. The exit code is 0, 1 if the command failed, or 2 if
-//! it was not given as `--help` has it.
+//! `stat` and `verify` work on a data directory that no server has open (`--data`); all others but
+//! `serve` do, or on a server (`--url`, `--connection-string`). See
+//! [`serve`'s defaults](crate::config) for where both are if nothing is said. What only reads a
+//! directory compacts nothing in it. What a command was asked for goes to stdout, all else to stderr.
+//! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
 //!
 //! # What `import` reads
 //!
@@ -64,6 +65,7 @@ mod serve;
 mod stat;
 mod store;
 mod tables;
+mod verify;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -102,6 +104,7 @@ enum Command {
     Query(query::Query),
     Tables(tables::Tables),
     Stat(stat::Stat),
+    Verify(verify::Verify),
 }
 
 /// An option without its variable, if that is blank.
@@ -133,6 +136,7 @@ impl Cli {
             Command::Query(query) => query.run(),
             Command::Tables(tables) => tables.run(),
             Command::Stat(stat) => stat.run(),
+            Command::Verify(verify) => verify.run(),
         };
         match outcome {
             // Who reads the output has seen enough.
