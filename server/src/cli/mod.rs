@@ -9,9 +9,10 @@
 //! | `tables` | lists tables, and about how much they hold | `tablestone tables --json` |
 //! | `stat` | tells of a data directory's levels, sizes and debt | `tablestone stat --data /var/lib/tablestone` |
 //! | `verify` | reads a data directory through, and tells of damage | `tablestone verify --json` |
+//! | `salvage` | keeps what is whole of a damaged data directory | `tablestone salvage --data /var/lib/tablestone` |
 //!
-//! `stat` and `verify` work on a data directory that no server has open (`--data`); all others but
-//! `serve` do, or on a server (`--url`, `--connection-string`). See
+//! `stat`, `verify` and `salvage` work on a data directory that no server has open (`--data`); all
+//! others but `serve` do, or on a server (`--url`, `--connection-string`). See
 //! [`serve`'s defaults](crate::config) for where both are if nothing is said. What only reads a
 //! directory compacts nothing in it. What a command was asked for goes to stdout, all else to stderr.
 //! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
@@ -61,6 +62,7 @@ mod input;
 mod output;
 mod place;
 mod query;
+mod salvage;
 mod serve;
 mod stat;
 mod store;
@@ -105,6 +107,7 @@ enum Command {
     Tables(tables::Tables),
     Stat(stat::Stat),
     Verify(verify::Verify),
+    Salvage(salvage::Salvage),
 }
 
 /// An option without its variable, if that is blank.
@@ -137,6 +140,7 @@ impl Cli {
             Command::Tables(tables) => tables.run(),
             Command::Stat(stat) => stat.run(),
             Command::Verify(verify) => verify.run(),
+            Command::Salvage(salvage) => salvage.run(),
         };
         match outcome {
             // Who reads the output has seen enough.

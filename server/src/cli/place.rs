@@ -89,6 +89,10 @@ impl Place {
         }
     }
 
+    pub(super) fn account(&self) -> &str {
+        &self.account
+    }
+
     fn meant(&self) -> Meant<'_> {
         if let Some(url) = &self.url {
             return Meant::Url(url);
