@@ -56,6 +56,7 @@
 //! nothing, not even the table, and it can be run again in any mode.
 
 mod ask;
+mod damage;
 mod export;
 mod import;
 mod input;
@@ -110,6 +111,19 @@ enum Command {
     Salvage(salvage::Salvage),
 }
 
+impl Command {
+    /// What can be done where it finds damage.
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::Verify(_) => "`tablestone salvage` keeps what is whole",
+            Self::Salvage(_) => {
+                "salvage cannot keep this: what is left is a backup of the directory"
+            }
+            _ => "`tablestone verify` tells more, and `tablestone salvage` keeps what is whole",
+        }
+    }
+}
+
 /// An option without its variable, if that is blank.
 fn without_blank(option: Arg) -> Arg {
     let value = option.get_env().and_then(std::env::var_os);
@@ -132,6 +146,7 @@ impl Cli {
     /// # Errors
     /// [`CliError`], to be shown [with its causes](with_causes).
     pub fn run(self) -> Result<(), CliError> {
+        let advice = self.command.advice();
         let outcome = match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Import(import) => import.run(),
@@ -145,7 +160,8 @@ impl Cli {
         match outcome {
             // Who reads the output has seen enough.
             Err(error) if output::is_closed(&*error) => Ok(()),
-            outcome => outcome,
+            Err(error) => Err(damage::advised(error, advice)),
+            Ok(()) => Ok(()),
         }
     }
 }
