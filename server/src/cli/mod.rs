@@ -8,12 +8,14 @@
 //! | `query` | shows entities, or how they would be found | `tablestone query cities --filter "PartitionKey eq 'DE'" --top 5` |
 //! | `tables` | lists tables, and about how much they hold | `tablestone tables --json` |
 //! | `stat` | tells of a data directory's levels, sizes and debt | `tablestone stat --data /var/lib/tablestone` |
+//! | `verify` | reads a data directory through, and tells of damage | `tablestone verify --json` |
+//! | `salvage` | keeps what is whole of a damaged data directory | `tablestone salvage --data /var/lib/tablestone` |
 //!
-//! All but `serve` and `stat` work on a data directory that no server has open (`--data`), or on a
-//! server (`--url`, `--connection-string`); see [`serve`'s defaults](crate::config) for where both
-//! are if nothing is said. What only reads a directory compacts nothing in it. What a command was
-//! asked for goes to stdout, all else to stderr. The exit code is 0, 1 if the command failed, or 2 if
-//! it was not given as `--help` has it.
+//! `stat`, `verify` and `salvage` work on a data directory that no server has open (`--data`); all
+//! others but `serve` do, or on a server (`--url`, `--connection-string`). See
+//! [`serve`'s defaults](crate::config) for where both are if nothing is said. What only reads a
+//! directory compacts nothing in it. What a command was asked for goes to stdout, all else to stderr.
+//! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
 //!
 //! # What `import` reads
 //!
@@ -54,16 +56,19 @@
 //! nothing, not even the table, and it can be run again in any mode.
 
 mod ask;
+mod damage;
 mod export;
 mod import;
 mod input;
 mod output;
 mod place;
 mod query;
+mod salvage;
 mod serve;
 mod stat;
 mod store;
 mod tables;
+mod verify;
 
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -102,6 +107,21 @@ enum Command {
     Query(query::Query),
     Tables(tables::Tables),
     Stat(stat::Stat),
+    Verify(verify::Verify),
+    Salvage(salvage::Salvage),
+}
+
+impl Command {
+    /// What can be done where it finds damage.
+    fn advice(&self) -> &'static str {
+        match self {
+            Self::Verify(_) => "`tablestone salvage` keeps what is whole",
+            Self::Salvage(_) => {
+                "salvage cannot keep this: what is left is a backup of the directory"
+            }
+            _ => "`tablestone verify` tells more, and `tablestone salvage` keeps what is whole",
+        }
+    }
 }
 
 /// An option without its variable, if that is blank.
@@ -126,6 +146,7 @@ impl Cli {
     /// # Errors
     /// [`CliError`], to be shown [with its causes](with_causes).
     pub fn run(self) -> Result<(), CliError> {
+        let advice = self.command.advice();
         let outcome = match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Import(import) => import.run(),
@@ -133,11 +154,14 @@ impl Cli {
             Command::Query(query) => query.run(),
             Command::Tables(tables) => tables.run(),
             Command::Stat(stat) => stat.run(),
+            Command::Verify(verify) => verify.run(),
+            Command::Salvage(salvage) => salvage.run(),
         };
         match outcome {
             // Who reads the output has seen enough.
             Err(error) if output::is_closed(&*error) => Ok(()),
-            outcome => outcome,
+            Err(error) => Err(damage::advised(error, advice)),
+            Ok(()) => Ok(()),
         }
     }
 }

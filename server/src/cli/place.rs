@@ -6,7 +6,7 @@ use clap::Args;
 use tablestone::Compression;
 
 use super::CliError;
-use super::store::{Local, Store};
+use super::store::{Local, Store, holds_nothing};
 use crate::client::{Client, Endpoint};
 use crate::config::{DEVELOPMENT_ACCOUNT, Limits};
 use crate::net::read_certificates;
@@ -37,6 +37,13 @@ pub(super) struct Place {
     account: String,
 }
 
+/// What the options mean.
+enum Meant<'a> {
+    Url(&'a str),
+    ConnectionString(String),
+    Directory(PathBuf),
+}
+
 /// What a data directory is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
@@ -56,20 +63,47 @@ impl Place {
             };
             Ok(Store::Remote(Client::new(endpoint, connections, &certificates)))
         };
+        match self.meant() {
+            Meant::Url(url) => {
+                let key = variable("TABLESTONE_KEY");
+                remote(Endpoint::from_url(url, &self.account, key.as_deref())?)
+            }
+            Meant::ConnectionString(text) => remote(Endpoint::from_connection_string(&text)?),
+            Meant::Directory(data) => Ok(Store::Local(Local::open(data, &self.account, purpose)?)),
+        }
+    }
+
+    /// The directory, for a command that works on nothing else and makes none.
+    pub(super) fn directory(&self, command: &str) -> Result<PathBuf, CliError> {
+        match self.meant() {
+            Meant::Directory(data) if holds_nothing(&data) => {
+                let shown = data.display();
+                Err(format!("there is no data directory {shown}: name one with --data").into())
+            }
+            Meant::Directory(data) => Ok(data),
+            Meant::Url(_) | Meant::ConnectionString(_) => Err(format!(
+                "{command} works on a data directory (--data DIR) that no server has open: stop \
+                 the server, and give the command on its machine"
+            )
+            .into()),
+        }
+    }
+
+    pub(super) fn account(&self) -> &str {
+        &self.account
+    }
+
+    fn meant(&self) -> Meant<'_> {
         if let Some(url) = &self.url {
-            let key = variable("TABLESTONE_KEY");
-            return remote(Endpoint::from_url(url, &self.account, key.as_deref())?);
+            return Meant::Url(url);
         }
         if let Some(text) = &self.connection_string {
-            return remote(Endpoint::from_connection_string(text)?);
+            return Meant::ConnectionString(text.clone());
         }
         let data = self.data.clone().or_else(|| variable("TABLESTONE_DATA").map(PathBuf::from));
         match (data, variable("AZURE_STORAGE_CONNECTION_STRING")) {
-            (None, Some(text)) => remote(Endpoint::from_connection_string(&text)?),
-            (data, _) => {
-                let data = data.unwrap_or_else(|| DATA.into());
-                Ok(Store::Local(Local::open(data, &self.account, purpose)?))
-            }
+            (None, Some(text)) => Meant::ConnectionString(text),
+            (data, _) => Meant::Directory(data.unwrap_or_else(|| DATA.into())),
         }
     }
 }

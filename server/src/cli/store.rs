@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Version};
 
 use super::CliError;
 use super::ask::Ask;
 use super::place::Purpose;
+use crate::auth::Account;
 use crate::client::{Client, ClientError, Page, PageKey};
 use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits, Partial};
 use crate::error::ErrorCode;
@@ -102,12 +103,8 @@ impl Local {
         account: &str,
         purpose: Purpose<'_>,
     ) -> Result<Self, CliError> {
-        let shown = data.display();
-        let is_empty = match std::fs::read_dir(&data) {
-            Ok(mut files) => files.next().is_none(),
-            Err(error) => error.kind() == ErrorKind::NotFound,
-        };
-        if purpose == Purpose::Read && is_empty {
+        if purpose == Purpose::Read && holds_nothing(&data) {
+            let shown = data.display();
             return Err(format!(
                 "there is no data directory {shown}: name one with --data, or a server with --url"
             )
@@ -122,14 +119,9 @@ impl Local {
         };
         // What is imported is synced once, at the end.
         let options = options.durability(Durability::Os);
-        let database = Database::open(&data, options).map_err(|error| match error {
-            Error::Locked(_) => CliError::from(format!(
-                "{shown} is open in another process; if that is a server, use --url with its address"
-            )),
-            error => error.into(),
-        })?;
-        let accounts = Some(vec![(account.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
-        let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
+        let elsewhere = "if that is a server, use --url with its address";
+        let database = open_database(&data, options, elsewhere)?;
+        let accounts = vec![account_of(account)?];
         let telemetry = Telemetry::off(false);
         let service = match purpose {
             Purpose::Read => TableService::open_to_read(database, accounts, limits, telemetry)?,
@@ -150,6 +142,35 @@ impl Local {
     pub(super) fn load_table(&self, table: &str) -> Result<Option<NewTable>, CliError> {
         Ok(self.service.load_table(&self.account, table)?)
     }
+}
+
+/// Whether there is no directory, or none that a database was ever made in: a lock alone is of who tried.
+pub(super) fn holds_nothing(data: &Path) -> bool {
+    match std::fs::read_dir(data) {
+        Ok(mut files) => files.all(|file| file.is_ok_and(|file| file.file_name() == "LOCK")),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+/// The database in a directory; says what to do if another process has it open.
+pub(super) fn open_database(
+    data: &Path,
+    options: Options,
+    elsewhere: &str,
+) -> Result<Database, CliError> {
+    Database::open(data, options).map_err(|error| match error {
+        Error::Locked(_) => {
+            format!("{} is open in another process; {elsewhere}", data.display()).into()
+        }
+        error => error.into(),
+    })
+}
+
+/// An account of this name, which nobody signs in to.
+pub(super) fn account_of(name: &str) -> Result<Account, CliError> {
+    let accounts = Some(vec![(name.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
+    let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
+    accounts.into_iter().next().ok_or_else(|| format!("there is no account {name}").into())
 }
 
 /// Waits for what needs no more of a runtime than somebody to poll it.

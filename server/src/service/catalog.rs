@@ -30,15 +30,15 @@ use crate::wire::xml::{
 };
 
 /// The engine's table of all this. No other has a dollar sign in its name.
-const META: &str = "$meta";
+pub(super) const META: &str = "$meta";
 /// What the RowKey of a table's row begins with.
-const TABLE_ROW: &str = "table:";
+pub(super) const TABLE_ROW: &str = "table:";
 /// The RowKey of an account's settings.
 const SERVICE_ROW: &str = "service";
 /// A table's name in the case it was created in; what Query Tables filters by.
 pub(super) const NAME: &str = "TableName";
 /// The name of the engine's table.
-const ENGINE_TABLE: &str = "EngineTable";
+pub(super) const ENGINE_TABLE: &str = "EngineTable";
 /// A table's access policies, as XML.
 const ACL: &str = "Acl";
 /// An account's settings, as XML.
@@ -103,9 +103,21 @@ fn engine_table(account: &AccountState, name: &str) -> String {
     format!("{}/{}/{}", account.name(), name.to_ascii_lowercase(), Uuid::new_v4())
 }
 
+/// The account and the name, in lower case, that are in such a name.
+pub(super) fn made_for(engine_table: &str) -> Option<(&str, &str)> {
+    let (rest, id) = engine_table.rsplit_once('/')?;
+    Uuid::try_parse(id).ok()?;
+    rest.split_once('/')
+}
+
 /// The RowKey of a table's row.
 fn row_key(name: &str) -> String {
     format!("{TABLE_ROW}{}", name.to_ascii_lowercase())
+}
+
+/// The row of a table whose entities are in that table of the engine.
+pub(super) fn table_row(account: &str, name: &str, engine_table: &str) -> Entity {
+    Entity::new(account, row_key(name)).with(NAME, name).with(ENGINE_TABLE, engine_table)
 }
 
 /// A table as requests see it.
@@ -298,9 +310,7 @@ impl Catalog {
         entities: EntityTable,
         intent: &Intent,
     ) -> Result<Arc<TableState>, Error> {
-        let row = Entity::new(account.name(), row_key(name))
-            .with(NAME, name)
-            .with(ENGINE_TABLE, entities.name());
+        let row = table_row(account.name(), name, entities.name());
         let mut batch = EntityBatch::new(account.name());
         // There may be the row of a table whose data is lost: it is no table any more.
         batch.insert_or_replace(&row).delete(intent.row_key(), Precondition::None);

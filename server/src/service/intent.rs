@@ -8,7 +8,8 @@
 //! keep. Tables that were to be created are therefore dropped only while they are empty.
 //!
 //! What else there is without a row, salvage has left, or a crash of a build without intents, and is
-//! kept: rows that lost their table's name, or a table whose row is lost.
+//! kept: rows that lost their table's name, or a table whose row is lost. It is [named again](super::salvage)
+//! where that is asked for.
 
 use std::collections::HashSet;
 
@@ -56,6 +57,11 @@ impl Intent {
         &self.engine_table
     }
 
+    /// Whether its table goes, whatever is in it.
+    pub(super) fn is_deletion(&self) -> bool {
+        self.aim == Aim::Delete
+    }
+
     pub(super) fn row_key(&self) -> String {
         let aim = match self.aim {
             Aim::Create => CREATE,
@@ -100,7 +106,7 @@ impl Intent {
 }
 
 /// Whether there is nothing in a table, or no such table. What cannot be read is something.
-fn is_empty(database: &Database, table: &str) -> Result<bool, Error> {
+pub(super) fn is_empty(database: &Database, table: &str) -> Result<bool, Error> {
     let table = match database.table(table) {
         Ok(table) => table,
         Err(Error::TableNotFound(_)) => return Ok(true),
@@ -110,6 +116,19 @@ fn is_empty(database: &Database, table: &str) -> Result<bool, Error> {
         Ok(page) => Ok(page.is_empty()),
         Err(Error::Corruption(_)) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// The names of all tables of the engine, in order.
+pub(super) fn engine_tables(database: &Database) -> Result<Vec<String>, Error> {
+    let (mut names, mut from) = (Vec::new(), None);
+    loop {
+        let list = database.tables(from.as_deref(), LIST)?;
+        names.extend(list.names);
+        match list.next {
+            Some(next) => from = Some(next),
+            None => return Ok(names),
+        }
     }
 }
 
@@ -138,19 +157,14 @@ impl Found {
     }
 
     fn tell_of_unknown(&self, database: &Database) -> Result<(), Error> {
-        let mut from = None;
-        loop {
-            let list = database.tables(from.as_deref(), LIST)?;
-            for name in list.names.iter().filter(|name| !self.known.contains(*name)) {
-                tracing::warn!(
-                    table = %name,
-                    "the database has a table that is none of the server's: it is kept, and not served"
-                );
-            }
-            match list.next {
-                Some(next) => from = Some(next),
-                None => return Ok(()),
-            }
+        let names = engine_tables(database)?;
+        for name in names.iter().filter(|name| !self.known.contains(*name)) {
+            tracing::warn!(
+                table = %name,
+                "the database has a table that is none of the server's: it is kept, and not served \
+                 (tablestone salvage names it if it can)"
+            );
         }
+        Ok(())
     }
 }

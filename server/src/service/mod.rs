@@ -18,6 +18,7 @@ mod limits;
 mod print;
 mod properties;
 mod query;
+mod salvage;
 mod subrequest;
 mod tables;
 mod transaction;
@@ -52,6 +53,7 @@ use crate::wire::xml::{ServiceProperties, SignedIdentifier};
 pub use self::catalog::OpenError;
 pub(crate) use self::direct::NewTable;
 pub(crate) use self::keys::{check as check_keys, check_table_name};
+pub(crate) use self::salvage::{Kept, Named, NamedAgain, name_again};
 
 /// The service: accounts, their tables, and a database under them.
 ///

@@ -1,0 +1,47 @@
+//! What a person can do about damage: the last line of an error that tells of it.
+
+use std::error::Error;
+use std::iter::successors;
+
+use super::{CliError, with_causes};
+
+/// The error, with what can be done about it if it is about damage.
+pub(super) fn advised(error: CliError, advice: &str) -> CliError {
+    if is_damage(&*error) { format!("{}\n{advice}", with_causes(&*error)).into() } else { error }
+}
+
+/// Whether a database does not hold what was written to it.
+fn is_damage(error: &(dyn Error + 'static)) -> bool {
+    successors(Some(error), |error| (*error).source()).any(|error| {
+        let of_engine = error.downcast_ref::<tablestone::Error>();
+        matches!(of_engine, Some(tablestone::Error::Corruption(_)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tablestone::Corruption;
+
+    use super::*;
+    use crate::service::OpenError;
+
+    #[test]
+    fn only_damage_has_advice() {
+        let corruption = || {
+            tablestone::Error::Corruption(Box::new(Corruption {
+                file: "data/000001.sst".into(),
+                offset: 7,
+                expected: "this".into(),
+                found: "that".into(),
+            }))
+        };
+        let damage = "\"data/000001.sst\" is damaged at offset 7: expected this, found that";
+        let advised = |error: CliError| advised(error, "do this").to_string();
+        assert_eq!(advised(corruption().into()), format!("{damage}\ndo this"));
+        let catalog = OpenError::from(corruption());
+        let expected = format!("cannot read the catalog of tables: {damage}\ndo this");
+        assert_eq!(advised(catalog.into()), expected);
+        let closed = tablestone::Error::Closed;
+        assert_eq!(advised(closed.into()), "the database is closed");
+    }
+}
