@@ -104,9 +104,11 @@ pub enum Recovery {
     /// default.
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
-    /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Where the manifest
+    /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Of a damaged table file
+    /// the blocks that are whole become a new one. Where the manifest
     /// is damaged, all table files are merged into new ones, which takes their space twice for that time. What
-    /// is whole is there then; what was deleted may be again: by a range (a partition, a table), as only
+    /// is whole is there then. What was overwritten or deleted may show again, where that is among what is lost;
+    /// so may what was deleted by a range (a partition, a table), as only
     /// the manifest has some of that, or in files that had been replaced and were not removed yet.
     Salvage,
 }

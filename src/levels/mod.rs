@@ -21,6 +21,7 @@ mod file;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gc;
+mod keep;
 mod load;
 mod load_files;
 mod manifest;

@@ -28,7 +28,7 @@ use crate::wal::SegmentId;
 impl Tree {
     /// Opens the files of a directory, or an empty tree for one that holds no database yet, and
     /// says what was left out of it, which happens under salvage only. Changes nothing there but,
-    /// under salvage, the names of damaged files.
+    /// under salvage, the names of damaged files, beside which it writes what is whole of them.
     ///
     /// # Errors
     /// Damage, a format of the future, what the file system refuses.
@@ -50,11 +50,11 @@ impl Tree {
             opening.recovery == Recovery::Salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
         let log_end = inventory.log_end;
-        let next_file = opening.next_file(inventory.next_file)?;
+        let mut next_file = opening.next_file(inventory.next_file)?;
         if is_unordered {
             opening.take_all(&mut inventory, &mut lost)?;
         }
-        let levels = opening.levels(inventory, &mut lost)?;
+        let levels = opening.levels(inventory, &mut next_file, &mut lost)?;
         let is_damaged = !lost.is_empty();
         let found = Found {
             levels,
@@ -128,7 +128,7 @@ pub(super) struct Opening<'a> {
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) read_mode: ReadMode,
     recovery: Recovery,
-    janitor: &'a Arc<Janitor>,
+    pub(super) janitor: &'a Arc<Janitor>,
 }
 
 impl Opening<'_> {
@@ -140,7 +140,12 @@ impl Opening<'_> {
         Ok(of_manifest.max(after))
     }
 
-    fn levels(&self, inventory: Inventory, lost: &mut Vec<Corruption>) -> Result<LevelState> {
+    fn levels(
+        &self,
+        inventory: Inventory,
+        next_file: &mut FileId,
+        lost: &mut Vec<Corruption>,
+    ) -> Result<LevelState> {
         let mut files = Vec::with_capacity(inventory.files.len());
         let values = self.values(&inventory, lost)?;
         let every = Values::all(&values);
@@ -149,7 +154,10 @@ impl Opening<'_> {
             match self.open_file(&record, &path, &every) {
                 Ok(file) => files.push((record.level, Arc::new(file))),
                 Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
-                    lost.push(self.set_aside(&record, &path, *corruption));
+                    let kept = self.keep_whole(&record, &path, &every, *next_file)?;
+                    *next_file = FileId::new(next_file.get().saturating_add(1));
+                    lost.push(self.set_aside(&record, &path, kept.as_ref(), *corruption));
+                    files.extend(kept.map(|file| (record.level, Arc::new(file))));
                 }
                 Err(error) => return Err(error),
             }
@@ -199,17 +207,20 @@ impl Opening<'_> {
         }
     }
 
-    /// Renames a damaged file out of the way, and says what was in it.
+    /// Renames a damaged file out of the way, and says what was in it and is not in the one that was kept.
     fn set_aside(
         &self,
         record: &FileRecord,
         path: &Path,
+        kept: Option<&TableFile>,
         mut corruption: Corruption,
     ) -> Corruption {
         self.rename_damaged(path);
         let FileMeta { entries, ref smallest, ref largest, .. } = record.meta;
+        let gone = entries.saturating_sub(kept.map_or(0, |file| file.meta.entries));
         let (first, last) = (smallest.escape_ascii(), largest.escape_ascii());
-        let lost = format!("; lost with it: {entries} entries between keys {first} and {last}");
+        let lost =
+            format!("; lost with it: {gone} of {entries} entries between keys {first} and {last}");
         corruption.found.to_mut().push_str(&lost);
         tracing::error!(%corruption, "set a damaged file aside");
         corruption

@@ -34,6 +34,7 @@ mod raw_entry;
 mod reader;
 mod row;
 mod run;
+mod salvage;
 mod shrink;
 mod sink;
 mod source;

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::state::Change;
 use super::*;
 use crate::env::{Fault, Operation};
+use crate::options::ReadMode;
 
 /// A tree whose manifest is damaged, opened by salvage, and the name of that manifest.
 fn salvaged(seed: u64) -> (World, String) {
@@ -59,4 +60,40 @@ fn files_of_edits_that_fail_after_salvage_are_removed() {
     world.tree.flush_now().unwrap();
     world.env.run_all();
     assert_eq!(damaged(&world), [format!("{found}.damaged")]);
+}
+
+/// R-E22: the block that is damaged is lost, and no other.
+#[test]
+fn what_is_whole_of_a_damaged_file_stays_in_its_level() {
+    let mut world = World::with(3, Compression::None);
+    world.options = world.options.clone().read_mode(ReadMode::Pread).memory_budget(8 << 20);
+    world.reopen().unwrap();
+    for row in 0..600 {
+        world.put(key(row), [7; 60]);
+    }
+    world.flush();
+    world.tree.compact_all().unwrap();
+    let level = |world: &World| world.levels().level(Level::ONE).to_vec();
+    let path = level(&world)[0].path().to_owned();
+    assert_eq!(level(&world).len(), 1);
+    world.env.flip(&path, 100).unwrap();
+    assert!(world.tree.verify().is_err());
+
+    world.options = world.options.clone().recovery(Recovery::Salvage);
+    world.tree.jobs.stop();
+    let Opened { tree, lost, .. } = open(&world.env, &world.options).unwrap();
+    tree.start().unwrap();
+    let rows = read_all(&tree.view(), Version::MAX).unwrap();
+    assert!((450..600).contains(&rows.len()), "{} rows of 600", rows.len());
+    let gone = format!("; lost with it: {} of 600 entries", 600 - rows.len());
+    assert_eq!((lost.len(), &lost[0].file), (1, &path));
+    assert!(lost[0].found.contains(&gone), "{}", lost[0]);
+    assert!(world.env.read_file(&path.with_extension("damaged")).is_ok(), "it is set aside");
+    drop(tree);
+
+    world.options = world.options.clone().recovery(Recovery::Strict);
+    world.reopen().unwrap();
+    world.tree.verify().unwrap();
+    assert_eq!(level(&world)[0].meta.entries, rows.len() as u64);
+    assert_eq!(read_all(&world.tree.view(), Version::MAX).unwrap(), rows);
 }

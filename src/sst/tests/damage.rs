@@ -152,6 +152,43 @@ fn stored_blocks(fixture: &Fixture, bytes: &[u8]) -> Vec<(u64, usize)> {
     blocks
 }
 
+/// A damaged data block takes its own entries along, a damaged index partition those that it leads to, any other
+/// block none.
+#[test]
+fn what_is_whole_of_a_damaged_file_is_shown() {
+    let rows = rows();
+    for compression in [None, Some(1)] {
+        let fixture = Fixture::write(&rows, options(compression));
+        let whole = fixture.env.read_file(&fixture.path).unwrap();
+        let reader = fixture.open(ReadMode::Pread).unwrap();
+        let blocks = data_blocks(&reader);
+        let index = *reader.directory().top.handle(0).unwrap();
+        assert!(blocks.len() > 5 && reader.directory().top.len() == 1);
+        let is_in =
+            |block: &BlockHandle, at: usize| (block.offset.0..block.end()).contains(&(at as u64));
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            fixture.env.write_file(&fixture.path, &bytes);
+            // Without its directory nothing is known of a file.
+            let Ok(reader) = fixture.open(ReadMode::Pread) else { continue };
+            let mut shown = Vec::new();
+            reader.whole_entries(|entry| Ok(shown.push(Row::of(entry)))).unwrap();
+            let lost = match blocks.iter().position(|block| is_in(block, at)) {
+                Some(number) => {
+                    let end = blocks.get(number + 1).map(|block| block.entries_before as usize);
+                    blocks[number].entries_before as usize..end.unwrap_or(rows.len())
+                }
+                None if is_in(&index, at) => 0..rows.len(),
+                None => 0..0,
+            };
+            let mut expected = rows.clone();
+            expected.drain(lost);
+            assert_eq!(shown, expected, "byte {at}");
+        }
+    }
+}
+
 /// Reads the file in all ways, for a bounded number of steps, and does not care what comes.
 fn poke(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> Result<()> {
     let reader = fixture.open(mode)?;
