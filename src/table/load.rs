@@ -159,7 +159,8 @@ impl TableLoader {
     /// # Errors
     /// [`Error::TableExists`] if somebody took the name meanwhile, even if that table was dropped again: its
     /// entities had later versions. [`Error::Busy`], [`Error::Closed`], [`Error::Io`]: nothing was loaded.
-    /// [`Error::Poisoned`]: nothing was loaded. [`Error::OutcomeUnknown`]: whether there is a table is known after reopening.
+    /// [`Error::Poisoned`]: nothing was loaded. [`Error::OutcomeUnknown`]: whether there is a table is known after
+    /// reopening.
     pub fn finish(mut self) -> Result<ImportReport> {
         let load = self.load.take().ok_or(Error::Closed)?;
         let pipeline = self.inner.pipeline();
