@@ -173,7 +173,11 @@ fn what_is_whole_of_a_damaged_file_is_shown() {
             // Without its directory nothing is known of a file.
             let Ok(reader) = fixture.open(ReadMode::Pread) else { continue };
             let mut shown = Vec::new();
-            reader.whole_entries(|entry| Ok(shown.push(Row::of(entry)))).unwrap();
+            let show = |entry: Entry<'_>| {
+                shown.push(Row::of(entry));
+                Ok(())
+            };
+            reader.whole_entries(show).unwrap();
             let lost = match blocks.iter().position(|block| is_in(block, at)) {
                 Some(number) => {
                     let end = blocks.get(number + 1).map(|block| block.entries_before as usize);
