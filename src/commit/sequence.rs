@@ -181,7 +181,7 @@ impl<R> Taken<'_, R> {
         }
         if self.group.is_broken.load(Ordering::Relaxed) {
             return Err(Error::Poisoned(
-                "a commit is not whole in memory: its thread panicked".into(),
+                "a commit is not whole in memory: its thread panicked, or it did not decode".into(),
             ));
         }
         Ok(())
