@@ -306,6 +306,37 @@ fn damage_to_a_kept_segment_is_found() {
     }
 }
 
+/// R-E22: salvage leaves out the row whose value is damaged in a segment, and no other.
+#[test]
+fn salvage_leaves_out_the_value_that_is_damaged() {
+    let env = SimEnv::new(9);
+    let database = open(&env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    let mut content = without_versions(&dump(&database));
+    drop(table);
+    database.close().unwrap();
+    let damaged = value(1, 7, 3_000);
+    let holds = |name: &String| {
+        let bytes = env.read_file(&std::path::Path::new(DIR).join(name)).unwrap();
+        bytes.windows(damaged.len()).position(|window| *window == *damaged)
+    };
+    let kept = names(&env, ".values");
+    let (name, at) = kept.iter().find_map(|name| Some((name, holds(name)?))).unwrap();
+    env.flip(&std::path::Path::new(DIR).join(name), at as u64 + 1_500).unwrap();
+
+    let salvage = Database::open(DIR, large_options(&env).recovery(Recovery::Salvage)).unwrap();
+    assert_eq!(salvage.recovery_report().lost.len(), 1, "{:?}", salvage.recovery_report().lost);
+    let row = content.tables.get_mut("t").unwrap();
+    assert!(row.remove(&(b"p".to_vec(), 7u32.to_be_bytes().to_vec())).is_some());
+    assert_eq!(without_versions(&dump(&salvage)), content);
+    salvage.close().unwrap();
+    let again = open(&env);
+    assert!(again.damage().unwrap().is_empty());
+    assert_eq!(without_versions(&dump(&again)), content);
+}
+
 /// R-E22: what was found right is read in place from then on, but neither a verification nor a
 /// compaction that copies it relies on that.
 #[test]

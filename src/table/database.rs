@@ -14,7 +14,7 @@ use super::task::Task;
 use super::view::list_names;
 use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
 use crate::env::{Jobs, LockGuard};
-use crate::error::{Error, Limit, Result};
+use crate::error::{Corruption, Error, Limit, Result};
 use crate::options::{Options, Recovery};
 use crate::version::Version;
 
@@ -263,6 +263,15 @@ impl Database {
     /// The first [`Error::Corruption`] or [`Error::Io`].
     pub fn verify(&self) -> Result<()> {
         self.inner.pipeline.tree().verify()
+    }
+
+    /// Reads every table file through as [`verify`](Self::verify) does, but does not end with the first
+    /// damage: the first of each damaged file, none if all are whole (R-E22).
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn damage(&self) -> Result<Vec<Corruption>> {
+        self.inner.pipeline.tree().damage()
     }
 
     /// Closes the database: later calls on any handle that write return [`Error::Closed`]. The

@@ -542,6 +542,30 @@ fn r_e22_damage_in_a_loaded_file_is_reported() {
     check_all(&Database::open("other", sim_options(&env)).unwrap(), &Model::default());
 }
 
+/// All damage is told, not the first alone, and of damaged files only.
+#[test]
+fn r_e22_each_damaged_file_is_told_of() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    for table in ["a", "b", "c"] {
+        load(&db, table, &rows(5, 100, 60)).unwrap();
+    }
+    assert!(db.damage().unwrap().is_empty());
+    db.close().unwrap();
+    let mut files: Vec<_> =
+        env.list(Path::new(DIR)).into_iter().map(|name| Path::new(DIR).join(name)).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "sst"));
+    assert_eq!(files.len(), 3);
+    let damaged = [&files[0], &files[2]];
+    damaged.iter().for_each(|path| env.flip(path, 1000).unwrap());
+    let db = open(&env).unwrap();
+    let mut told: Vec<_> = db.damage().unwrap().into_iter().map(|damage| damage.file).collect();
+    told.sort();
+    files.remove(1);
+    assert_eq!(told, files);
+    assert!(matches!(db.verify(), Err(Error::Corruption(_))));
+}
+
 /// What of a table is loaded beyond the memory budget is compressed, so that its space is bounded.
 #[test]
 fn a_large_table_is_loaded_compressed() {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tablestone::{Database, Durability, Options, TornTail};
 
 use super::CliError;
+use super::damage::Damaged;
 use super::output::Output;
 use super::place::Place;
 use super::store::open_database;
@@ -39,7 +40,10 @@ impl Verify {
         let data = self.place.directory("verify")?;
         let options = Options::default().background_threads(0).durability(Durability::Os);
         let database = open_database(&data, options, "verify needs it for itself")?;
-        database.verify()?;
+        let damage = database.damage()?;
+        if !damage.is_empty() {
+            return Err(Damaged(damage).into());
+        }
         let whole = Whole::of(&database);
         let mut output = Output::stdout();
         if self.json {

@@ -121,6 +121,13 @@ fn damage_in_a_table_file_is_told_and_the_rest_is_kept() {
     let export =
         shell.run(&["export", "--table", "numbers", "--data", "data", "-o", "numbers.csv"]);
     assert!(export.failure(1).contains("\n`tablestone verify` tells more, and "));
+    let merge =
+        ["import", "lines.jsonl", "--table", "numbers", "--data", "data", "--mode", "merge"];
+    shell.write("lines.jsonl", &(0..5_000).map(row).collect::<String>());
+    let failure = shell.run(&merge).failure(1);
+    let written = failure.lines().nth(1).unwrap();
+    assert!(written.ends_with(" rows were written") && !written.starts_with("0 "), "{failure}");
+    assert!(failure.contains("\n`tablestone verify` tells more, and "), "{failure}");
 
     let salvaged = shell.out(&SALVAGE);
     assert_eq!(salvaged.lines().count(), 1, "{salvaged}");
@@ -134,6 +141,26 @@ fn damage_in_a_table_file_is_told_and_the_rest_is_kept() {
     let left = left.lines().count();
     assert!((4_000..5_001).contains(&left), "{left} of 5,001: a block is lost");
     assert_eq!(shell.out(&SALVAGE), "nothing is damaged\n");
+}
+
+#[test]
+fn each_damaged_file_is_told_of() {
+    let shell = shell();
+    let row = |row: u32| format!("{{\"PartitionKey\":\"a\",\"RowKey\":\"{row:04}\"}}\n");
+    for table in ["numbers", "others"] {
+        import(&shell, table, &(0..2_000).map(row).collect::<String>());
+    }
+    let tables = files(&shell, ".sst");
+    let damaged = &tables[tables.len() - 2..];
+    damaged.iter().for_each(|path| flip_byte(path, length(path) / 2));
+    let failure = shell.run(&VERIFY).failure(1);
+    for path in damaged {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(failure.contains(&format!("\"data/{name}\" is damaged at offset ")), "{failure}");
+    }
+    assert_eq!(failure.lines().count(), 3, "{failure}");
+    assert_eq!(shell.out(&SALVAGE).lines().count(), 2);
+    assert_eq!(query(&shell, "people"), PEOPLE);
 }
 
 #[test]

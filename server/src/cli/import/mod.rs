@@ -4,6 +4,7 @@ mod groups;
 mod local;
 mod remote;
 
+use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -97,8 +98,11 @@ trait Lines: Iterator<Item = Result<Line, CliError>> {}
 
 impl<T: Iterator<Item = Result<Line, CliError>>> Lines for T {}
 
-/// Why an import stopped.
+/// Why an import stopped, and what it had done by then.
+#[derive(Debug, thiserror::Error)]
+#[error("{}\n{count}", with_causes(&**.reason))]
 struct Stopped {
+    #[source]
     reason: CliError,
     count: Count,
 }
@@ -135,7 +139,7 @@ impl Import {
         let mut input = Input::open(&self.file, self.format, mapping, &limits)?;
         let source = input.name().to_owned();
         // Nothing is made for what cannot even begin.
-        let first = input.next().transpose().map_err(|reason| Stopped::at_once(reason).told())?;
+        let first = input.next().transpose().map_err(Stopped::at_once)?;
         let connections = usize::from(self.connections);
         let store = self.place.open(Purpose::Write(self.compression, &limits), connections)?;
         let target = Target::open(&store, &self.table)?;
@@ -143,7 +147,7 @@ impl Import {
         let lines = first.map(Ok).into_iter().chain(&mut input);
         let outcome = write(target, &self.table, self.mode, connections, source, lines);
         drop(input);
-        let rows = outcome.map_err(Stopped::told)?;
+        let rows = outcome?;
         let seconds = began.elapsed().as_secs_f64();
         let rate = rows as f64 / seconds.max(1e-9);
         let mut output = Output::stdout();
@@ -175,13 +179,18 @@ impl Stopped {
         self.count.written += rows;
         self
     }
+}
 
-    fn told(self) -> CliError {
-        let Self { reason, count: Count { written, unknown } } = self;
-        let reason = with_causes(&*reason);
-        let rows = if written == 1 { "1 row was".into() } else { format!("{written} rows were") };
-        let more = if unknown == 0 { String::new() } else { format!(", and maybe {unknown} more") };
-        format!("{reason}\n{rows} written{more}").into()
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.written {
+            1 => write!(f, "1 row was written")?,
+            rows => write!(f, "{rows} rows were written")?,
+        }
+        match self.unknown {
+            0 => Ok(()),
+            rows => write!(f, ", and maybe {rows} more"),
+        }
     }
 }
 
