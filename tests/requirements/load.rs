@@ -555,14 +555,12 @@ fn r_e22_each_damaged_file_is_told_of() {
     let mut files: Vec<_> =
         env.list(Path::new(DIR)).into_iter().map(|name| Path::new(DIR).join(name)).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "sst"));
-    assert_eq!(files.len(), 3);
-    let damaged = [&files[0], &files[2]];
+    let damaged = [files[0].clone(), files[files.len() / 2].clone()];
     damaged.iter().for_each(|path| env.flip(path, 1000).unwrap());
     let db = open(&env).unwrap();
     let mut told: Vec<_> = db.damage().unwrap().into_iter().map(|damage| damage.file).collect();
     told.sort();
-    files.remove(1);
-    assert_eq!(told, files);
+    assert_eq!(told, damaged);
     assert!(matches!(db.verify(), Err(Error::Corruption(_))));
 }
 
