@@ -318,13 +318,14 @@ fn salvage_leaves_out_the_value_that_is_damaged() {
     drop(table);
     database.close().unwrap();
     let damaged = value(1, 7, 3_000);
-    let holds = |name: &String| {
-        let bytes = env.read_file(&std::path::Path::new(DIR).join(name)).unwrap();
-        bytes.windows(damaged.len()).position(|window| *window == *damaged)
+    let place = |name: String| {
+        let path = PathBuf::from(DIR).join(name);
+        let bytes = env.read_file(&path).unwrap();
+        let at = bytes.windows(damaged.len()).position(|window| *window == *damaged)?;
+        Some((path, at as u64))
     };
-    let kept = names(&env, ".values");
-    let (name, at) = kept.iter().find_map(|name| Some((name, holds(name)?))).unwrap();
-    env.flip(&std::path::Path::new(DIR).join(name), at as u64 + 1_500).unwrap();
+    let (path, at) = names(&env, ".values").into_iter().find_map(place).unwrap();
+    env.flip(&path, at + 1_500).unwrap();
 
     let salvage = Database::open(DIR, large_options(&env).recovery(Recovery::Salvage)).unwrap();
     assert_eq!(salvage.recovery_report().lost.len(), 1, "{:?}", salvage.recovery_report().lost);

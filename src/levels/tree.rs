@@ -269,7 +269,7 @@ impl Tree {
         levels.files().try_for_each(|(_, file)| file.verify(&levels.values))
     }
 
-    /// As [`verify`](Self::verify), but goes on: the first damage of each file that has any.
+    /// As [`verify`](Self::verify), but goes on: the first damage of each file, or of a value it refers to.
     pub(crate) fn damage(&self) -> Result<Vec<Corruption>> {
         let levels = Arc::clone(&self.views.load().levels);
         let mut found = Vec::new();

@@ -266,7 +266,8 @@ impl Database {
     }
 
     /// Reads every table file through as [`verify`](Self::verify) does, but does not end with the first
-    /// damage: the first of each damaged file, none if all are whole (R-E22).
+    /// damage (R-E22): of each table file the first that it has, or a large value that it refers to, which
+    /// may be in another file. None if all are whole.
     ///
     /// # Errors
     /// [`Error::Io`].
