@@ -43,6 +43,7 @@ const WORKS: &[Work] = &[
     Work { name: "get-hit-memory", operations: 100_000, before: Before::InMemory, run: get_hit },
     Work { name: "get-miss", operations: 100_000, before: Before::InFiles, run: get_miss },
     Work { name: "page", operations: 40_000, before: Before::InFiles, run: page },
+    Work { name: "page-lent", operations: 40_000, before: Before::InFiles, run: page_lent },
     Work { name: "page-short", operations: 20_000, before: Before::InBoth, run: page_short },
     Work { name: "scan", operations: 100_000, before: Before::InFiles, run: scan },
     Work { name: "import", operations: ENTITIES, before: Before::Nothing, run: import },
@@ -138,6 +139,16 @@ fn page(home: &Home) {
     for number in scattered(400) {
         let page = home.table.query().partition(home.keys(number).0).page().expect("a page");
         assert_eq!(page.len() as u64, IN_PARTITION);
+    }
+}
+
+/// The same rows, shown where they lie.
+fn page_lent(home: &Home) {
+    for number in scattered(400) {
+        let mut found = 0;
+        let query = home.table.query().partition(home.keys(number).0);
+        query.visit(|row| found += row.value.len()).expect("a page");
+        assert_eq!(found, VALUE.len() * IN_PARTITION as usize);
     }
 }
 

@@ -188,14 +188,16 @@ impl<'p> PageBuilder<'p> {
                     Some(piece) => piece,
                     None => *self.partition.piece.insert(push(bytes, &self.partition.key)?),
                 };
-                let row_key = push(bytes, row_key)?;
-                let start = bytes.len();
+                let row_key_at = bytes.len();
+                bytes.extend_from_slice(row_key);
+                let value_at = bytes.len();
                 match take {
                     Take::Project(project) => project(row, bytes).map_err(|error| *error)?,
                     _ => bytes.extend_from_slice(value),
                 }
-                let value = piece_from(bytes, start)?;
-                rows.push(RowSlot { partition_key, row_key, value, version });
+                let end = bytes.len();
+                let slot = RowSlot::new(partition_key, row_key_at, value_at, end, version);
+                rows.push(slot.ok_or_else(|| beyond_reach(end))?);
             }
         }
         Ok(if self.taken == self.last { Offered::Last } else { Offered::Taken })
@@ -224,6 +226,7 @@ impl<'p> PageBuilder<'p> {
 }
 
 /// What lies behind the first `skip` bytes of a key or prefix, but for its last terminator.
+#[inline]
 fn inner(key: &[u8], skip: usize) -> &[u8] {
     let end = key.len().saturating_sub(1);
     key.get(skip..end).unwrap_or_default()
@@ -232,15 +235,16 @@ fn inner(key: &[u8], skip: usize) -> &[u8] {
 fn push(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<Piece> {
     let start = bytes.len();
     bytes.extend_from_slice(piece);
-    piece_from(bytes, start)
+    Piece::new(start, bytes.len()).ok_or_else(|| beyond_reach(bytes.len()))
 }
 
-/// The piece from `start` to the end of what is there.
-fn piece_from(bytes: &[u8], start: usize) -> Result<Piece> {
-    Piece::new(start, bytes.len()).ok_or_else(|| Error::LimitExceeded {
+/// Says that so many bytes are more than a page may have.
+#[cold]
+fn beyond_reach(size: usize) -> Error {
+    Error::LimitExceeded {
         index: None,
         what: Limit::Value,
-        size: bytes.len() as u64,
+        size: size as u64,
         limit: u64::from(u32::MAX),
-    })
+    }
 }

@@ -56,41 +56,53 @@ impl RowRef<'_> {
     }
 }
 
-/// A part of the page's bytes.
+/// Where a PartitionKey is in the page's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     start: u32,
-    len: u32,
+    end: u32,
 }
 
 impl Piece {
     /// `None` if it is out of reach of 32 bits.
     pub(super) fn new(start: usize, end: usize) -> Option<Self> {
-        let (start, end) = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
-        Some(Self { start, len: end.checked_sub(start)? })
-    }
-
-    fn of(self, bytes: &[u8]) -> &[u8] {
-        let start = self.start as usize;
-        bytes.get(start..start + self.len as usize).unwrap_or_default()
+        let end = u32::try_from(end).ok()?;
+        Some(Self { start: start as u32, end })
     }
 }
 
+/// Where a row is in the page's bytes: its value lies behind its RowKey.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSlot {
-    pub(super) partition_key: Piece,
-    pub(super) row_key: Piece,
-    pub(super) value: Piece,
-    pub(super) version: Version,
+    partition_key: Piece,
+    row_key: u32,
+    value: u32,
+    end: u32,
+    version: Version,
 }
 
 impl RowSlot {
+    /// Of a row that begins at `row_key`; `None` if its end is out of reach of 32 bits.
+    #[inline]
+    pub(super) fn new(
+        partition_key: Piece,
+        row_key: usize,
+        value: usize,
+        end: usize,
+        version: Version,
+    ) -> Option<Self> {
+        let end = u32::try_from(end).ok()?;
+        Some(Self { partition_key, row_key: row_key as u32, value: value as u32, end, version })
+    }
+
     fn row<'a>(&self, bytes: &'a [u8]) -> RowRef<'a> {
+        let part = |start: u32, end: u32| bytes.get(start as usize..end as usize);
+        let Piece { start, end } = self.partition_key;
         RowRef {
-            partition_key: self.partition_key.of(bytes),
-            row_key: self.row_key.of(bytes),
+            partition_key: part(start, end).unwrap_or_default(),
+            row_key: part(self.row_key, self.value).unwrap_or_default(),
             version: self.version,
-            value: self.value.of(bytes),
+            value: part(self.value, self.end).unwrap_or_default(),
         }
     }
 }

@@ -14,6 +14,8 @@
 //!             └────────────── next key ◄─────────────────────┴─────┘
 //! ```
 
+use std::borrow::Cow;
+
 use super::builder::{Offered, PageBuilder};
 use super::limits::Work;
 use super::page::StopReason;
@@ -284,7 +286,7 @@ impl<'a> Examiner<'a, '_, '_> {
             return Ok(Some(Pause::Over(Walked::Through)));
         }
         if let Some(stop) = self.work.is_over() {
-            return Ok(Some(stopped(self.page.reason_or_full(stop), &entry)));
+            return Ok(Some(stopped(self.page.reason_or_full(stop), entry.key)));
         }
         self.work.examined += 1;
         if let Some(rows) = &mut self.span.rows {
@@ -324,7 +326,8 @@ impl<'a> Examiner<'a, '_, '_> {
             return Ok(Some(Pause::Covered(stretch)));
         }
         let offered = match entry.kind {
-            Kind::Reference => self.offer_reference(entry)?,
+            // In parts, as in a whole it would be written to memory for each row.
+            Kind::Reference => self.offer_reference(entry.key, entry.version, entry.value)?,
             Kind::Put | Kind::Delete => self.page.offer(entry, self.common_with_offered)?,
         };
         match offered {
@@ -333,23 +336,28 @@ impl<'a> Examiner<'a, '_, '_> {
                 Ok(None)
             }
             Offered::Last => Ok(Some(Pause::Over(Walked::Complete))),
-            Offered::Refused(stop) => Ok(Some(stopped(stop, &entry))),
+            Offered::Refused(stop) => Ok(Some(stopped(stop, entry.key))),
         }
     }
 
     /// Offers a row with the value that it refers to.
     #[cold]
-    fn offer_reference(&mut self, entry: Entry<'_>) -> Result<Offered> {
-        if self.page.takes_keys_alone() {
-            return self.page.offer(Entry { value: &[], ..entry }, self.common_with_offered);
-        }
-        let value = self.values.read(entry.value)?;
-        let entry = Entry { kind: Kind::Put, value: &value, ..entry };
+    fn offer_reference(
+        &mut self,
+        key: &[u8],
+        version: Version,
+        reference: &[u8],
+    ) -> Result<Offered> {
+        let value = match self.page.takes_keys_alone() {
+            true => Cow::default(),
+            false => self.values.read(reference)?,
+        };
+        let entry = Entry { key, version, kind: Kind::Put, value: &value };
         self.page.offer(entry, self.common_with_offered)
     }
 }
 
 #[cold]
-fn stopped<'a>(stop: StopReason, entry: &Entry<'_>) -> Pause<'a> {
-    Pause::Over(Walked::Stopped(stop, key::decode(entry.key)))
+fn stopped<'a>(stop: StopReason, key: &[u8]) -> Pause<'a> {
+    Pause::Over(Walked::Stopped(stop, key::decode(key)))
 }

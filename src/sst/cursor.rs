@@ -4,8 +4,6 @@
 //! takes keys from a [`Run`], and looks up only the first key of a block, whose newest entry may
 //! be in a block before (DESIGN.md, 9.5 has figures).
 
-use std::ops::Range;
-
 use super::Reader;
 use super::ahead::Ahead;
 use super::block::{Block, Shape};
@@ -53,8 +51,8 @@ struct Current {
     key: Vec<u8>,
     version: Version,
     kind: Kind,
-    /// Within the payload of the open block.
-    value: Range<usize>,
+    /// Where its value is in the payload of the open block: up to `next`.
+    value: usize,
     /// Offset of the entry after.
     next: usize,
     /// See [`Cursor::kept`].
@@ -65,6 +63,8 @@ struct Current {
 struct Advanced<'b> {
     /// It is the same key.
     is_same: bool,
+    /// How many bytes it has in common with the key before, as far as that is known.
+    kept: usize,
     value: &'b [u8],
 }
 
@@ -98,11 +98,14 @@ impl Current {
         // A restart shares nothing on paper.
         let common = common.min(before).min(entry.suffix.len());
         let kept = if entry.shared == 0 { common } else { entry.shared };
-        let is_same = entry.has_key(&self.key);
-        self.kept = self.kept.min(kept);
+        // What is shared is all that there is, but at a restart.
+        let is_same = match entry.shared {
+            0 => entry.has_key(&self.key),
+            _ => entry.suffix.is_empty(),
+        };
         entry.put_key(&mut self.key, kept);
         self.set_parts(&entry, version, value);
-        Some(Advanced { is_same, value })
+        Some(Advanced { is_same, kept, value })
     }
 
     /// Goes on an entry whose key is `self.key`.
@@ -118,10 +121,16 @@ impl Current {
         entry.put_key(&mut self.key, entry.shared);
     }
 
+    /// Its value, in the payload of the open block.
+    #[inline]
+    fn value<'b>(&self, payload: &'b [u8]) -> &'b [u8] {
+        payload.get(self.value..self.next).unwrap_or_default()
+    }
+
     /// The entry, in the payload of the open block.
     #[inline]
     fn entry<'e>(&'e self, payload: &'e [u8]) -> Entry<'e> {
-        let value = payload.get(self.value.clone()).unwrap_or_default();
+        let value = self.value(payload);
         Entry { key: &self.key, version: self.version, kind: self.kind, value }
     }
 
@@ -129,7 +138,7 @@ impl Current {
     fn set_parts(&mut self, entry: &RawEntry<'_>, version: Version, value: &[u8]) {
         self.version = version;
         self.kind = entry.kind(value);
-        self.value = entry.next - value.len()..entry.next;
+        self.value = entry.next - value.len();
         self.next = entry.next;
         self.valid = true;
     }
@@ -142,7 +151,7 @@ impl<'a> SstCursor<'a> {
             key: Vec::new(),
             version: Version::ZERO,
             kind: Kind::Delete,
-            value: 0..0,
+            value: 0,
             next: 0,
             kept: 0,
         };
@@ -268,7 +277,10 @@ impl<'a> SstCursor<'a> {
         // The key before the first is of another block.
         let common = if offset == 0 { 0 } else { open.shape.common };
         match self.current.advance(&block, offset, common) {
-            Some(advanced) => Ok(advanced.is_same),
+            Some(Advanced { is_same, kept, .. }) => {
+                self.current.kept = self.current.kept.min(kept);
+                Ok(is_same)
+            }
             None => self.read_damaged(offset),
         }
     }
@@ -431,7 +443,7 @@ impl Cursor for SstCursor<'_> {
     fn value(&self) -> &[u8] {
         match &self.block {
             Some(open) if self.current.valid => {
-                open.held.payload().get(self.current.value.clone()).unwrap_or_default()
+                self.current.value(open.held.payload())
             }
             _ => &[],
         }
@@ -476,20 +488,25 @@ impl Cursor for SstCursor<'_> {
             let (payload, current) = (held.payload(), &mut self.current);
             let block = Block::walk(payload, *shape);
             ahead.begin(payload, current.next);
-            let mut value = payload.get(current.value.clone()).unwrap_or_default();
+            let (mut value, mut kept) = (current.value(payload), current.kept);
+            current.kept = usize::MAX;
             loop {
                 ahead.go(payload, current.next, place);
                 let (version, kind) = (current.version, current.kind);
-                if !walker.meet(Entry { key: &current.key, version, kind, value }, current.kept) {
+                if !walker.meet(Entry { key: &current.key, version, kind, value }, kept) {
+                    current.kept = kept;
                     return Ok(());
                 }
-                current.kept = usize::MAX;
                 if current.next >= shape.end {
                     break;
                 }
-                match current.advance(&block, current.next, shape.common) {
-                    Some(Advanced { is_same: false, value: next }) => value = next,
-                    _ => break,
+                let Some(advanced) = current.advance(&block, current.next, shape.common) else {
+                    break;
+                };
+                (value, kept) = (advanced.value, advanced.kept);
+                if advanced.is_same {
+                    current.kept = kept;
+                    break;
                 }
             }
             // The end of the block, an older version, or damage.
