@@ -231,8 +231,12 @@ pub(crate) fn decode(key: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 /// What the caller gave to [`push_component`]; its terminator may be cut off.
 pub(crate) fn decode_component(terminated: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(terminated.len());
-    push_unescaped(&mut out, terminated.strip_suffix(&[TERMINATOR]).unwrap_or(terminated));
+    let escaped = terminated.strip_suffix(&[TERMINATOR]).unwrap_or(terminated);
+    if !has_byte_up_to(ESCAPE, escaped) {
+        return escaped.to_vec();
+    }
+    let mut out = Vec::with_capacity(escaped.len());
+    push_unescaped(&mut out, escaped);
     out
 }
 

@@ -206,11 +206,17 @@ impl<'p> PageBuilder<'p> {
     #[cold]
     fn enter_partition(&mut self, key: &[u8]) {
         let prefix = key.get(..key::partition_len(key)).unwrap_or_default();
-        self.partition.prefix.clear();
-        self.partition.prefix.extend_from_slice(prefix);
-        self.partition.key.clear();
-        key::push_unescaped(&mut self.partition.key, inner(prefix, key::table_len(prefix)));
-        self.partition.piece = None;
+        let partition = &mut self.partition;
+        if partition.prefix.is_empty() {
+            // Most pages have one partition: lists that grow would cost a hundredth of a short one.
+            partition.prefix = Vec::with_capacity(prefix.len());
+            partition.key = Vec::with_capacity(prefix.len());
+        }
+        partition.prefix.clear();
+        partition.prefix.extend_from_slice(prefix);
+        partition.key.clear();
+        key::push_unescaped(&mut partition.key, inner(prefix, key::table_len(prefix)));
+        partition.piece = None;
     }
 
     /// The page, with `next` the key at which the next one starts.

@@ -259,8 +259,11 @@ impl<'a> SstCursor<'a> {
             let restart = block.walk_start(key, at)?;
             open.ahead.begin(payload, block.restart(restart));
             let Some(entry) = block.find_from(restart, key, at)? else { return Ok(false) };
+            let room = KEY_ROOM.max(key.len());
+            if current.key.capacity() < room {
+                current.key = Vec::with_capacity(room);
+            }
             current.key.clear();
-            current.key.reserve(KEY_ROOM.max(key.len()));
             current.key.extend_from_slice(key.get(..entry.shared).unwrap_or_default());
             current.set(&block, &entry)?;
             Ok(true)
