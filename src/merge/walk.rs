@@ -130,31 +130,45 @@ fn hides<C: Cursor>(newer: &C, older: &C, kept: usize) -> bool {
 struct Lead<'a, W, C> {
     walker: &'a mut W,
     next: Option<&'a C>,
-    /// How many bytes at its front the key compared last has in common with that one's.
+    /// How many bytes at its front the key compared last has in common with that one's, and what that one
+    /// has there; 0 where it ends.
     common: usize,
+    byte: u8,
     /// Whether the walker wants to.
     goes_on: bool,
 }
 
 impl<'a, W: Walker, C: Cursor> Lead<'a, W, C> {
     fn new(walker: &'a mut W, next: Option<&'a C>) -> Self {
-        Self { walker, next, common: usize::MAX, goes_on: true }
+        Self { walker, next, common: usize::MAX, byte: 0, goes_on: true }
     }
 
     /// Whether the first source is the first no more.
     #[inline(never)]
     fn is_lost(&mut self, key: &[u8]) -> bool {
-        let next = self.next.filter(|next| next.valid());
-        self.common = next.map_or(0, |next| common_prefix(key, next.key()));
-        next.is_some_and(|next| *key >= *next.key())
+        let Some(next) = self.next.filter(|next| next.valid()).map(C::key) else {
+            (self.common, self.byte) = (0, 0);
+            return false;
+        };
+        self.common = common_prefix(key, next);
+        let byte = next.get(self.common);
+        self.byte = byte.copied().unwrap_or(0);
+        key.get(self.common) >= byte
+    }
+
+    /// Whether a key with `kept` bytes of the one before is on the same side of the next one as that: it
+    /// parts from it where that did, and so by the same byte or by another that is less.
+    #[inline]
+    fn is_ahead(&self, key: &[u8], kept: usize) -> bool {
+        kept > self.common
+            || kept == self.common && key.get(kept).is_some_and(|byte| *byte < self.byte)
     }
 }
 
 impl<W: Walker, C: Cursor> Walker for Lead<'_, W, C> {
     #[inline(always)]
     fn meet(&mut self, entry: Entry<'_>, kept: usize) -> bool {
-        // A key that parts from the next one where the one before did is on the same side of it.
-        if kept <= self.common && self.is_lost(entry.key) {
+        if !self.is_ahead(entry.key, kept) && self.is_lost(entry.key) {
             return false;
         }
         self.goes_on = self.walker.meet(entry, kept);

@@ -60,8 +60,6 @@ pub(super) struct Block<'a> {
 pub(super) struct Shape {
     /// Offset after the last entry.
     pub(super) end: usize,
-    /// How many bytes all keys begin with.
-    pub(super) common: usize,
     base: u64,
 }
 
@@ -88,7 +86,7 @@ impl<'a> Block<'a> {
     /// What [`walk`](Self::walk) needs to know.
     #[inline]
     pub(super) fn shape(&self) -> Shape {
-        Shape { end: self.entries.len(), common: self.common.len(), base: self.base }
+        Shape { end: self.entries.len(), base: self.base }
     }
 
     /// The block of this shape, for reading entries only: it has no restarts.

@@ -15,6 +15,7 @@ use super::source::{Caching, Held};
 use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::{Damage, Result};
+use crate::key::common_prefix;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -79,30 +80,23 @@ impl Current {
         self.set_body(block, entry)
     }
 
-    /// The same for the entry at `offset`, after one of whose key it has the first `common` bytes.
+    /// The same for the entry at `offset`, the one after.
     /// `None`, and no change, if [`set`](Self::set) has something to say against it.
     // Always: every row of every scan goes through it.
     #[inline(always)]
-    fn advance<'b>(
-        &mut self,
-        block: &Block<'b>,
-        offset: usize,
-        common: usize,
-    ) -> Option<Advanced<'b>> {
+    fn advance<'b>(&mut self, block: &Block<'b>, offset: usize) -> Option<Advanced<'b>> {
         let entry = block.entry_parts(offset)?;
         let (version, value) = block.body_parts(&entry)?;
         let before = self.key.len();
         if entry.shared > before {
             return None;
         }
-        // A restart shares nothing on paper.
-        let common = common.min(before).min(entry.suffix.len());
-        let kept = if entry.shared == 0 { common } else { entry.shared };
-        // What is shared is all that there is, but at a restart.
-        let is_same = match entry.shared {
-            0 => entry.has_key(&self.key),
-            _ => entry.suffix.is_empty(),
+        // An entry shares all that it can, but at a restart.
+        let kept = match entry.shared {
+            0 => common_prefix(&self.key, entry.suffix),
+            shared => shared,
         };
+        let is_same = kept == before && kept == entry.shared + entry.suffix.len();
         entry.put_key(&mut self.key, kept);
         self.set_parts(&entry, version, value);
         Some(Advanced { is_same, kept, value })
@@ -277,9 +271,7 @@ impl<'a> SstCursor<'a> {
     fn read_entry(&mut self, offset: usize) -> Result<bool> {
         let Some(open) = &self.block else { return Ok(false) };
         let block = Block::walk(open.held.payload(), open.shape);
-        // The key before the first is of another block.
-        let common = if offset == 0 { 0 } else { open.shape.common };
-        match self.current.advance(&block, offset, common) {
+        match self.current.advance(&block, offset) {
             Some(Advanced { is_same, kept, .. }) => {
                 self.current.kept = self.current.kept.min(kept);
                 Ok(is_same)
@@ -445,9 +437,7 @@ impl Cursor for SstCursor<'_> {
     #[inline]
     fn value(&self) -> &[u8] {
         match &self.block {
-            Some(open) if self.current.valid => {
-                self.current.value(open.held.payload())
-            }
+            Some(open) if self.current.valid => self.current.value(open.held.payload()),
             _ => &[],
         }
     }
@@ -503,7 +493,7 @@ impl Cursor for SstCursor<'_> {
                 if current.next >= shape.end {
                     break;
                 }
-                let Some(advanced) = current.advance(&block, current.next, shape.common) else {
+                let Some(advanced) = current.advance(&block, current.next) else {
                     break;
                 };
                 (value, kept) = (advanced.value, advanced.kept);
