@@ -96,8 +96,8 @@ pub(crate) trait Cursor {
     /// Value of the current entry; empty if there is none.
     fn value(&self) -> &[u8];
 
-    /// How many bytes at its front the key has in common with the key that the last move left, as
-    /// far as that is known without looking at them: 0 where it is not.
+    /// At least how many bytes at its front the key has in common with the key that the last move left:
+    /// 0 where nothing is known.
     fn kept(&self) -> usize {
         0
     }

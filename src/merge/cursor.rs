@@ -188,17 +188,17 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     }
 
     /// A lower bound of what the key has in common with the key before it, on which hangs what walks need not
-    /// compare. A source knows it of its own last move. The merge says the same where that was its own last move
-    /// too: the winner moved alone, or with its only rival from the key of both, and is first again; where
+    /// compare. A source knows it of its own last move. The merge says the same where that was its own last
+    /// move too: the winner moved alone, or with its only rival from the key of both, and is first again; where
     /// another source's turn has come, and after seeks, it says 0. `walk_first` lets the walker hear it from
-    /// the source itself, which it may because it is called only if the source *stays*: the walker met
-    /// its key before this one, and the step from there moved that source alone. `walk_pair` takes the smaller
-    /// of two, as it compares both keys beyond it. Who watches for a bound (the end of a scan's span, the key of
-    /// the source that is next) knows how many bytes the key compared last has in *common* with it: a key
-    /// that keeps more than these of the key before parts from the bound at the same byte, so it is on the same
-    /// side, and has as many in common; any other is compared. And the smallest number since a row was
-    /// offered to a page is one of bytes in *common with the offered* key: only what is behind them is
-    /// compared with its partition, and looked through for escapes.
+    /// the source itself, which it may because it is called only if the source *stays*: the walker met its key
+    /// before this one, and the step from there moved that source alone. `walk_pair` takes the smaller of two,
+    /// as it compares both keys beyond it. Who watches for a bound (the end of a scan's span, the key of the
+    /// source that is next) knows how many bytes the key compared last has in *common* with it: a key that
+    /// keeps more than these of the key before parts from the bound at the same byte, so it is on the same
+    /// side, and has as many in common; any other is compared, or told apart by the byte at which it parts. And
+    /// the smallest number since a row was offered to a page is one of bytes in *common with the offered* key:
+    /// only what is behind them is compared with its partition, and looked through for escapes.
     #[inline]
     fn kept(&self) -> usize {
         self.kept

@@ -156,8 +156,8 @@ impl<'a, W: Walker, C: Cursor> Lead<'a, W, C> {
         key.get(self.common) >= byte
     }
 
-    /// Whether a key with `kept` bytes of the one before is on the same side of the next one as that: it
-    /// parts from it where that did, and so by the same byte or by another that is less.
+    /// Whether a key with at least `kept` bytes of the one before is before the next one as that is: it
+    /// parts from the next one where that does, by the same byte or by another that is less, too.
     #[inline]
     fn is_ahead(&self, key: &[u8], kept: usize) -> bool {
         kept > self.common
