@@ -91,7 +91,7 @@ pub use entity::SerdeError;
 pub use entity::{
     DateTime, ETag, Entity, EntityError, EntityLimits, EntityRef, Explain, Filter, FilterError,
     FilterErrorKind, FilterProperty, FromValue, Guid, IfMatch, IntoValue, NotAnEntity, ParseError,
-    Plan, RowError, Shape, Value, ValueRef, ValueType,
+    Plan, RowError, Shape, Value, ValueRef, ValueType, ValueVisitor,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, OutOfOrder, Result};
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};

@@ -7,7 +7,7 @@ use super::datetime::DateTime;
 use super::entity::{Entity, PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use super::error::RowError;
 use super::etag::ETag;
-use super::value::{FromValue, ValueRef};
+use super::value::{FromValue, ValueRef, ValueVisitor};
 use crate::text::utf8;
 use crate::version::Version;
 
@@ -140,7 +140,7 @@ impl<'a> EntityRef<'a> {
         row.slots().map(move |slot| Ok((row.name(slot)?, row.value(slot)?)))
     }
 
-    /// Hands over values without their names, in order: for entities whose [shape](Self::shape) is
+    /// Shows values without their names, in order: for entities whose [shape](Self::shape) is
     /// known.
     ///
     /// ```
@@ -153,17 +153,17 @@ impl<'a> EntityRef<'a> {
     /// let page = people.query().page()?;
     /// let karl = page.iter().next().ok_or("a person")?;
     /// let mut values = Vec::new();
-    /// karl.each_value(|value| values.push(value))?;
+    /// karl.each_value(&mut values)?;
     /// assert_eq!(values, [ValueRef::String("Karl"), ValueRef::Int32(1854)]);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`RowError`] at the first value that is damaged; those before it were handed over.
+    /// [`RowError`] at the first value that is damaged; those before it were shown.
     #[inline]
-    pub fn each_value(&self, each: impl FnMut(ValueRef<'a>)) -> Result<(), RowError> {
-        self.row.each_value(each)
+    pub fn each_value(&self, visitor: &mut impl ValueVisitor<'a>) -> Result<(), RowError> {
+        self.row.each_value(visitor)
     }
 
     /// The names of its properties. Most entities of a table have the same, and what was made of

@@ -35,4 +35,4 @@ pub use etag::{ETag, IfMatch};
 pub use filter::{Explain, Filter, FilterError, FilterErrorKind, FilterProperty, Plan};
 pub use guid::Guid;
 pub use limits::EntityLimits;
-pub use value::{FromValue, IntoValue, Value, ValueRef, ValueType};
+pub use value::{FromValue, IntoValue, Value, ValueRef, ValueType, ValueVisitor};

@@ -173,6 +173,22 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
     }
 }
 
+/// Is shown values, one after the other: see [`EntityRef::each_value`](crate::EntityRef::each_value). A
+/// `Vec` collects them.
+///
+/// There is a call for each type of value, where the type is known: a method with `#[inline(always)]`
+/// that looks at the type is made into code that does not.
+pub trait ValueVisitor<'a> {
+    /// The next value.
+    fn visit(&mut self, value: ValueRef<'a>);
+}
+
+impl<'a> ValueVisitor<'a> for Vec<ValueRef<'a>> {
+    fn visit(&mut self, value: ValueRef<'a>) {
+        self.push(value);
+    }
+}
+
 /// What a property can be set to: a value of a natural Rust type, or an `Option` of one, of which
 /// `None` is null.
 pub trait IntoValue {

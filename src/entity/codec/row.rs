@@ -5,7 +5,7 @@ use super::{FORMAT, HEADER, PropertyName, WIDE, fingerprint};
 use crate::entity::datetime::DateTime;
 use crate::entity::error::RowError;
 use crate::entity::guid::Guid;
-use crate::entity::value::ValueRef;
+use crate::entity::value::{ValueRef, ValueVisitor};
 
 /// A place in a row's directory: that of a property, or where one is looked for first. The same
 /// property mostly is in the same slot of the next row.
@@ -147,21 +147,23 @@ impl<'a> EncodedRow<'a> {
         })
     }
 
-    /// Hands over all values, in order. Each begins where the one before ends, so this reads half of
-    /// what asking for them slot by slot does.
+    /// Shows all values, in order. Each begins where the one before ends, so this reads half of what
+    /// asking for them slot by slot does.
     #[inline]
-    pub(crate) fn each_value(&self, mut each: impl FnMut(ValueRef<'a>)) -> Result<(), RowError> {
-        let mut start = 0;
+    pub(crate) fn each_value(&self, visitor: &mut impl ValueVisitor<'a>) -> Result<(), RowError> {
+        let (mut rest, mut start) = (self.values, 0_usize);
         for slot in self.slots() {
-            let began = start;
-            start = end(self.value_ends, self.wide, slot.0).unwrap_or(usize::MAX);
+            let end = end(self.value_ends, self.wide, slot.0).unwrap_or_default();
             let kind = self.kind(slot)?;
-            let value = match self.values.get(began..start) {
-                Some(value) => value,
+            let value = match rest.split_at_checked(end.wrapping_sub(start)) {
+                Some((value, after)) => {
+                    (rest, start) = (after, end);
+                    value
+                }
                 // It says what is wrong.
                 None => self.value_bytes(slot)?,
             };
-            self.decode(slot, kind, value, &mut each)?;
+            self.decode(slot, kind, value, Show(visitor))?;
         }
         Ok(())
     }
@@ -185,34 +187,36 @@ impl<'a> EncodedRow<'a> {
     /// What `then` makes of the value that bytes of a kind are. It is called where the kind is known: a
     /// value that is returned is taken apart again, out of memory that was just written (DESIGN 10.1).
     #[inline]
-    fn decode<T>(
+    fn decode<T: Then<'a>>(
         &self,
         slot: Slot,
         kind: Kind,
         value: &'a [u8],
-        then: impl FnOnce(ValueRef<'a>) -> T,
-    ) -> Result<T, RowError> {
+        then: T,
+    ) -> Result<T::Made, RowError> {
         let wrong = || self.wrong_value_length(slot, kind, value.len());
         Ok(match kind {
             Kind::String => {
-                then(ValueRef::String(utf8(value, "a String", || self.value_at(slot))?))
+                then.make(ValueRef::String(utf8(value, "a String", || self.value_at(slot))?))
             }
-            Kind::Binary => then(ValueRef::Binary(value)),
+            Kind::Binary => then.make(ValueRef::Binary(value)),
             Kind::False | Kind::True if !value.is_empty() => return Err(wrong()),
-            Kind::False | Kind::True => then(ValueRef::Boolean(kind == Kind::True)),
+            Kind::False | Kind::True => then.make(ValueRef::Boolean(kind == Kind::True)),
             Kind::Int32 => {
-                then(ValueRef::Int32(i32::from_le_bytes(array(value).ok_or_else(wrong)?)))
+                then.make(ValueRef::Int32(i32::from_le_bytes(array(value).ok_or_else(wrong)?)))
             }
             Kind::Int64 => {
-                then(ValueRef::Int64(i64::from_le_bytes(array(value).ok_or_else(wrong)?)))
+                then.make(ValueRef::Int64(i64::from_le_bytes(array(value).ok_or_else(wrong)?)))
             }
             Kind::Double => {
-                then(ValueRef::Double(f64::from_le_bytes(array(value).ok_or_else(wrong)?)))
+                then.make(ValueRef::Double(f64::from_le_bytes(array(value).ok_or_else(wrong)?)))
             }
-            Kind::Guid => then(ValueRef::Guid(Guid::from_bytes(array(value).ok_or_else(wrong)?))),
+            Kind::Guid => {
+                then.make(ValueRef::Guid(Guid::from_bytes(array(value).ok_or_else(wrong)?)))
+            }
             Kind::DateTime => {
                 let ticks = u64::from_le_bytes(array(value).ok_or_else(wrong)?);
-                then(ValueRef::DateTime(DateTime::from_ticks(ticks).ok_or_else(|| {
+                then.make(ValueRef::DateTime(DateTime::from_ticks(ticks).ok_or_else(|| {
                     damaged(self.value_at(slot), "the ticks of a DateTime", ticks)
                 })?))
             }
@@ -279,6 +283,35 @@ impl<'a> EncodedRow<'a> {
     fn wrong_value_length(&self, slot: Slot, kind: Kind, length: usize) -> RowError {
         let (offset, value_type) = (self.value_at(slot), kind.value_type());
         RowError::ValueLength { offset, value_type, length }
+    }
+}
+
+/// What is done with a value.
+trait Then<'a> {
+    type Made;
+
+    fn make(self, value: ValueRef<'a>) -> Self::Made;
+}
+
+impl<'a, T, F: FnOnce(ValueRef<'a>) -> T> Then<'a> for F {
+    type Made = T;
+
+    #[inline]
+    fn make(self, value: ValueRef<'a>) -> T {
+        self(value)
+    }
+}
+
+/// Shows the value: no closure, as compilers call one that does much and is used in many places.
+struct Show<'v, V>(&'v mut V);
+
+impl<'a, V: ValueVisitor<'a>> Then<'a> for Show<'_, V> {
+    type Made = ();
+
+    // Always: it is the method of the visitor that decides.
+    #[inline(always)]
+    fn make(self, value: ValueRef<'a>) {
+        self.0.visit(value);
     }
 }
 

@@ -383,10 +383,10 @@ fn damage_is_told_with_its_offset() {
     // Who asks for the values alone is told the same, after what is before the damage.
     let values = |mut row: Vec<u8>, place: usize, byte: u8, sound: usize| {
         row[place] = byte;
-        let (view, mut count) = (view(&row).unwrap(), 0);
-        let told = view.each_value(|_| count += 1).unwrap_err();
+        let (view, mut values) = (view(&row).unwrap(), Vec::new());
+        let told = view.each_value(&mut values).unwrap_err();
         let property = view.properties().nth(sound).unwrap();
-        assert_eq!((count, Err(told)), (sound, property.map(|_| ())), "{place}");
+        assert_eq!((values.len(), Err(told)), (sound, property.map(|_| ())), "{place}");
     };
     for (place, byte, sound) in [(5, 9, 0), (13, 2, 1), (13, 8, 0), (6, 0, 1), (18, 0xC0, 0)] {
         values(row.clone(), place, byte, sound);
@@ -427,7 +427,7 @@ proptest! {
             prop_assert_eq!(property, Ok((name, value.borrowed())));
         }
         let mut values = Vec::new();
-        view.each_value(|value| values.push(value)).unwrap();
+        view.each_value(&mut values).unwrap();
         prop_assert!(values.into_iter().eq(entity.properties().map(|(_, value)| value.borrowed())));
     }
 

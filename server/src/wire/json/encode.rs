@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use tablestone::{DateTime, Guid, RowError, ValueRef, ValueType};
 
 use super::escape::push_string;
+use super::sink::Sink;
 use crate::address::push_entity_address;
 use crate::headers::Metadata;
 use crate::wire::{Context, EntitySource, Select};
@@ -308,30 +309,32 @@ pub(super) fn end_annotation(out: &mut Vec<u8>, value_type: ValueType) {
     out.extend_from_slice(b"\",");
 }
 
-#[inline]
-pub(super) fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+/// Adds a value.
+#[inline(always)]
+pub(super) fn push_value(out: &mut impl Sink, value: ValueRef<'_>) {
     match value {
-        ValueRef::String(text) => push_string(out, text),
-        ValueRef::Boolean(true) => out.extend_from_slice(b"true"),
-        ValueRef::Boolean(false) => out.extend_from_slice(b"false"),
-        ValueRef::Int32(number) => push_bytes(out, itoa::Buffer::new().format(number)),
+        ValueRef::String(text) => out.string(text),
+        ValueRef::Boolean(true) => out.put(b"true"),
+        ValueRef::Boolean(false) => out.put(b"false"),
+        ValueRef::Int32(number) => out.put(itoa::Buffer::new().format(number).as_bytes()),
         ValueRef::Int64(number) => push_plain(out, itoa::Buffer::new().format(number)),
         ValueRef::Double(number) => push_double(out, number),
         ValueRef::DateTime(instant) => {
             push_plain(out, instant.encode(&mut [0; DateTime::MAX_TEXT_LENGTH]));
         }
         ValueRef::Guid(id) => push_plain(out, id.encode(&mut [0; Guid::TEXT_LENGTH])),
-        ValueRef::Binary(bytes) => push_base64(out, bytes),
+        ValueRef::Binary(bytes) => push_base64(out.body(), bytes),
     }
 }
 
 /// A Double always has a point or an exponent, which tell it from an Int32; minus zero is zero.
-fn push_double(out: &mut Vec<u8>, number: f64) {
+#[inline]
+fn push_double(out: &mut impl Sink, number: f64) {
     match hundredths(number) {
         Some(hundredths) => push_hundredths(out, hundredths),
         None => match crate::wire::edm::not_a_number(number) {
             Some(name) => push_plain(out, name),
-            None => push_bytes(out, ryu::Buffer::new().format_finite(number + 0.0)),
+            None => out.put(ryu::Buffer::new().format_finite(number + 0.0).as_bytes()),
         },
     }
 }
@@ -339,25 +342,26 @@ fn push_double(out: &mut Vec<u8>, number: f64) {
 /// How many hundredths a number is, if that is its shortest form, as that of prices and scores is;
 /// in the general way one in each entity took a twelfth of a scan. No two decimal numbers of up to 15
 /// digits are the same Double, so one that gives the number back is the shortest that does.
+#[inline]
 fn hundredths(number: f64) -> Option<i64> {
     const LARGEST: f64 = 999_999_999_999_999.0;
-    let hundredths = (number * 100.0).round();
-    // Those in range are whole numbers that an i64 holds.
-    (hundredths.abs() <= LARGEST && hundredths / 100.0 == number).then_some(hundredths as i64)
+    // The nearest whole number, which an i64 holds if it is in range.
+    let hundredths = (number * 100.0 + 0.5_f64.copysign(number)) as i64;
+    let exact = hundredths as f64;
+    (exact.abs() <= LARGEST && exact / 100.0 == number).then_some(hundredths)
 }
 
-fn push_hundredths(out: &mut Vec<u8>, hundredths: i64) {
+#[inline]
+fn push_hundredths(out: &mut impl Sink, hundredths: i64) {
     if hundredths < 0 {
-        out.push(b'-');
+        out.put(b"-");
     }
     let (whole, part) = (hundredths.unsigned_abs() / 100, hundredths.unsigned_abs() % 100);
-    push_bytes(out, itoa::Buffer::new().format(whole));
+    out.put(itoa::Buffer::new().format(whole).as_bytes());
     // Both are digits.
     let (tenths, hundredths) = ((part / 10) as u8, (part % 10) as u8);
-    out.extend_from_slice(&[b'.', b'0' + tenths]);
-    if hundredths > 0 {
-        out.push(b'0' + hundredths);
-    }
+    let digits = [b'.', b'0' + tenths, b'0' + hundredths];
+    out.put(if hundredths > 0 { &digits } else { &digits[..2] });
 }
 
 fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -384,10 +388,11 @@ fn push_etag(out: &mut Vec<u8>, timestamp: &str) {
 }
 
 /// A string that has nothing to escape.
-fn push_plain(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    push_bytes(out, text);
-    out.push(b'"');
+#[inline]
+fn push_plain(out: &mut impl Sink, text: &str) {
+    out.put(b"\"");
+    out.put(text.as_bytes());
+    out.put(b"\"");
 }
 
 fn push_bytes(out: &mut Vec<u8>, text: &str) {

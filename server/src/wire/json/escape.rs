@@ -5,7 +5,8 @@ const LANE: usize = 16;
 
 /// Whether a byte within a string must be escaped: quote, backslash, control characters.
 const fn special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
+    // The first exchanges the quote and the space, so that the quote comes right after control characters.
+    ((byte ^ 2) < 0x21) | (byte == b'\\')
 }
 
 /// How many bytes at the beginning are none that must be escaped.
@@ -20,8 +21,8 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
         }
         at = word.len();
     }
-    for lane in bytes.get(at..).unwrap_or_default().chunks_exact(LANE) {
-        if lane.iter().fold(false, |any, &byte| any | special(byte)) {
+    for lane in bytes.get(at..).unwrap_or_default().as_chunks::<LANE>().0 {
+        if any_special(lane) {
             break;
         }
         at += LANE;
@@ -38,6 +39,52 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| special(byte)).unwrap_or(rest.len())
 }
 
+/// Copies bytes to as many, unless one of them must be escaped; whether it did.
+#[inline]
+pub(super) fn copy_plain(room: &mut [u8], bytes: &[u8]) -> bool {
+    let (lanes, _) = bytes.as_chunks::<LANE>();
+    for (to, lane) in room.as_chunks_mut().0.iter_mut().zip(lanes) {
+        if any_special(lane) {
+            return false;
+        }
+        *to = *lane;
+    }
+    // What is copied last may overlap what was copied before.
+    match bytes.len() {
+        0..8 => room.iter_mut().zip(bytes).all(|(to, &byte)| {
+            *to = byte;
+            !special(byte)
+        }),
+        8..LANE => {
+            copy_word(room.first_chunk_mut(), bytes.first_chunk())
+                && copy_word(room.last_chunk_mut(), bytes.last_chunk())
+        }
+        _ => match (room.last_chunk_mut(), bytes.last_chunk::<LANE>()) {
+            (Some(to), Some(lane)) if !any_special(lane) => {
+                *to = *lane;
+                true
+            }
+            _ => false,
+        },
+    }
+}
+
+#[inline]
+fn copy_word(to: Option<&mut [u8; 8]>, word: Option<&[u8; 8]>) -> bool {
+    match (to, word) {
+        (Some(to), Some(word)) if specials(u64::from_le_bytes(*word)) == 0 => {
+            *to = *word;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[inline]
+fn any_special<const N: usize>(lane: &[u8; N]) -> bool {
+    lane.iter().fold(false, |any, &byte| any | special(byte))
+}
+
 /// The highest bit of each of eight bytes that is [`special`], all looked at together: subtracting
 /// from a byte that is smaller borrows from its highest bit. Above the first such byte, others may be
 /// taken for one.
@@ -45,11 +92,12 @@ const fn specials(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     const fn below(word: u64, limit: u64) -> u64 {
-        word.wrapping_sub(limit * ONES) & !word & HIGH
+        word.wrapping_sub(limit * ONES) & !word
     }
-    let quote = word ^ (b'"' as u64 * ONES);
+    // Of control characters and the quote this makes all that is below 0x21: it exchanges the quote and the space.
+    let low = word ^ (0x02 * ONES);
     let backslash = word ^ (b'\\' as u64 * ONES);
-    below(word, 0x20) | below(quote, 1) | below(backslash, 1)
+    (below(low, 0x21) | below(backslash, 1)) & HIGH
 }
 
 /// Which of eight bytes the first of these bits is in.
@@ -94,7 +142,14 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
 mod tests {
     use super::*;
 
-    /// Wherever the first byte is that must be escaped, and whatever is around it, it is found.
+    #[test]
+    fn what_must_be_escaped_is_what_json_says() {
+        let expected = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        assert!((0..=255).all(|byte| special(byte) == expected(byte)));
+    }
+
+    /// Wherever the first byte is that must be escaped, and whatever is around it, it is found, and
+    /// what has none is copied.
     #[test]
     fn the_plain_prefix_ends_at_the_first_special_byte() {
         for length in 0..40 {
@@ -106,6 +161,9 @@ mod tests {
                     bytes[at] = byte;
                     let expected = if special(byte) { at } else { length };
                     assert_eq!(plain_prefix(&bytes), expected, "{byte} at {at} of {length}");
+                    let mut copy = vec![0; length];
+                    assert_eq!(copy_plain(&mut copy, &bytes), !special(byte), "{byte} at {at}");
+                    assert!(special(byte) || copy == bytes, "{byte} at {at} of {length}");
                 }
             }
         }

@@ -13,6 +13,7 @@ mod escape;
 mod lexer;
 mod page;
 mod raw;
+mod sink;
 mod template;
 #[cfg(test)]
 mod tests;

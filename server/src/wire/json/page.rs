@@ -5,10 +5,12 @@
 //! anew. What stands around the RowKey is kept as long as partition and version stay the same. A page
 //! prints as entities one by one would.
 
-use tablestone::{DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, Version};
+use tablestone::{
+    DateTime, EntityRef, RowError, Shape, ValueRef, ValueType, ValueVisitor, Version,
+};
 
 use super::encode::{EntityPrinter, end_annotation, push_value};
-use super::escape::push_string;
+use super::sink::{ROOM, RowWriter, Sink};
 
 /// Prints the entities of a page, between [`EntityPrinter::begin_page`] and
 /// [`EntityPrinter::end_page`].
@@ -17,6 +19,8 @@ pub struct PagePrinter<'a> {
     printer: EntityPrinter<'a>,
     around: Around,
     known: Option<Known>,
+    /// Where each row is put together.
+    buffer: [u8; ROOM],
 }
 
 /// What stands around the RowKeys of entities that were written together.
@@ -42,10 +46,10 @@ struct Known {
 struct Member {
     value_type: ValueType,
     annotated: bool,
-    /// Where the name, quoted, begins in the text, after what states the type.
+    /// Where the name, quoted, begins in its text, after what states the type.
     name: usize,
-    /// Where it ends in the text, with a colon; it begins where the one before ends.
-    end: usize,
+    /// The length of its text, which ends with a colon and begins where that of the member before ends.
+    len: usize,
 }
 
 impl<'a> PagePrinter<'a> {
@@ -58,7 +62,7 @@ impl<'a> PagePrinter<'a> {
             before: Vec::new(),
             after: Vec::new(),
         };
-        Self { printer, around, known: None }
+        Self { printer, around, known: None, buffer: [0; ROOM] }
     }
 
     /// Adds an entity.
@@ -78,30 +82,49 @@ impl<'a> PagePrinter<'a> {
     }
 
     fn push_members(&mut self, out: &mut Vec<u8>, entity: &EntityRef<'_>) -> Result<(), RowError> {
-        let Self { printer, around, known } = self;
+        let Self { printer, around, known, buffer } = self;
         if !around.is_for(printer, entity) {
             around.make(printer, entity);
         }
-        out.extend_from_slice(&around.before);
-        push_string(out, entity.row_key());
-        out.extend_from_slice(&around.after);
         let known = match known {
             Some(known) if entity.has_shape(&known.shape) => known,
             outdated => outdated.insert(Known::of(printer, entity)?),
         };
-        let (mut members, mut began) = (known.members.iter(), 0);
-        entity.each_value(|value| {
-            let Some(member) = members.next() else { return };
-            if member.is_for(printer, value) {
-                out.extend_from_slice(known.text.get(began..member.end).unwrap_or_default());
-            } else {
-                known.push_other(out, printer, member, value);
-            }
-            began = member.end;
-            push_value(out, value);
-        })?;
-        out.push(b'}');
+        let mut row = RowWriter::new(out, buffer);
+        row.put(&around.before);
+        row.string(entity.row_key());
+        row.put(&around.after);
+        let members = known.members.iter();
+        entity.each_value(&mut Values { printer, members, text: &known.text, row: &mut row })?;
+        row.put(b"}");
+        row.finish();
         Ok(())
+    }
+}
+
+/// Prints the values of an entity, each after what stands before it.
+struct Values<'v, 'b> {
+    printer: &'v EntityPrinter<'v>,
+    members: std::slice::Iter<'v, Member>,
+    /// What stands before the values of these members.
+    text: &'v [u8],
+    row: &'v mut RowWriter<'b>,
+}
+
+impl<'a> ValueVisitor<'a> for Values<'_, '_> {
+    // Always: a page takes an eighth more instructions where types are looked up.
+    #[inline(always)]
+    fn visit(&mut self, value: ValueRef<'a>) {
+        let Some(member) = self.members.next() else { return };
+        let (before, after) = self.text.split_at_checked(member.len).unwrap_or_default();
+        self.text = after;
+        if member.is_for(self.printer, value) {
+            self.row.put(before);
+        } else {
+            let name = before.get(member.name..).unwrap_or_default();
+            push_before_other(self.row.body(), self.printer, name, value);
+        }
+        push_value(self.row, value);
     }
 }
 
@@ -140,30 +163,30 @@ impl Known {
         for property in entity.properties() {
             let (name, value) = property?;
             let (value_type, annotated) = (value.value_type(), printer.annotates(value));
+            let began = known.text.len();
             known.text.push(b',');
-            let name = printer.push_name(&mut known.text, name, value);
-            known.members.push(Member { value_type, annotated, name, end: known.text.len() });
+            let name = printer.push_name(&mut known.text, name, value) - began;
+            let len = known.text.len() - began;
+            known.members.push(Member { value_type, annotated, name, len });
         }
         Ok(known)
     }
+}
 
-    /// What stands before a value of another type than the member's.
-    #[cold]
-    fn push_other(
-        &self,
-        out: &mut Vec<u8>,
-        printer: &EntityPrinter<'_>,
-        member: &Member,
-        value: ValueRef<'_>,
-    ) {
-        let name = self.text.get(member.name..member.end).unwrap_or_default();
-        out.push(b',');
-        if printer.annotates(value) {
-            out.extend_from_slice(name.strip_suffix(b":").unwrap_or_default());
-            end_annotation(out, value.value_type());
-        }
-        out.extend_from_slice(name);
+/// What stands before a value of another type than the member's, whose name is this.
+#[cold]
+fn push_before_other(
+    out: &mut Vec<u8>,
+    printer: &EntityPrinter<'_>,
+    name: &[u8],
+    value: ValueRef<'_>,
+) {
+    out.push(b',');
+    if printer.annotates(value) {
+        out.extend_from_slice(name.strip_suffix(b":").unwrap_or_default());
+        end_annotation(out, value.value_type());
     }
+    out.extend_from_slice(name);
 }
 
 impl Member {
@@ -227,6 +250,23 @@ mod tests {
                 assert_eq!(as_page, one_by_one);
                 assert_eq!(as_page.matches('{').count(), entities.len());
             }
+        }
+    }
+
+    /// R-S04: of whatever length texts are, and wherever they leave the room in which a row is put
+    /// together.
+    #[test]
+    fn r_s04_long_rows_print_as_their_entities_do() {
+        let lengths = (0..90).chain(ROOM - 250..ROOM + 20);
+        let entities = lengths.map(|length| {
+            let (text, row) = ("x".repeat(length), format!("{length:05}"));
+            let entity = Entity::new("p", row).with("A", &*text).with("B", format!("{text}\n"));
+            entity.with("C", -(length as i64)).with("D", text.into_bytes()).with("E", 0.25)
+        });
+        let entities: Vec<_> = entities.collect();
+        for metadata in LEVELS {
+            let (one_by_one, as_page) = printed(&entities, metadata, &Select::ALL);
+            assert_eq!(as_page, one_by_one);
         }
     }
 
