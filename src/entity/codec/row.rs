@@ -153,7 +153,7 @@ impl<'a> EncodedRow<'a> {
     pub(crate) fn each_value(&self, visitor: &mut impl ValueVisitor<'a>) -> Result<(), RowError> {
         let (mut rest, mut start) = (self.values, 0_usize);
         for slot in self.slots() {
-            let end = end(self.value_ends, self.wide, slot.0).unwrap_or_default();
+            let end = end(self.value_ends, self.wide, slot.0).unwrap_or(usize::MAX);
             let kind = self.kind(slot)?;
             let value = match rest.split_at_checked(end.wrapping_sub(start)) {
                 Some((value, after)) => {
@@ -302,7 +302,7 @@ impl<'a, T, F: FnOnce(ValueRef<'a>) -> T> Then<'a> for F {
     }
 }
 
-/// Shows the value: no closure, as compilers call one that does much and is used in many places.
+/// Shows the value. No closure: one that does much and is used in many places is called, not inlined.
 struct Show<'v, V>(&'v mut V);
 
 impl<'a, V: ValueVisitor<'a>> Then<'a> for Show<'_, V> {
