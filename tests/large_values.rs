@@ -329,7 +329,7 @@ fn salvage_leaves_out_the_value_that_is_damaged() {
 
     let salvage = Database::open(DIR, large_options(&env).recovery(Recovery::Salvage)).unwrap();
     assert_eq!(salvage.recovery_report().lost.len(), 1, "{:?}", salvage.recovery_report().lost);
-    let row = content.tables.get_mut("t").unwrap();
+    let row = Arc::make_mut(content.tables.get_mut("t").unwrap());
     assert!(row.remove(&(b"p".to_vec(), 7u32.to_be_bytes().to_vec())).is_some());
     assert_eq!(without_versions(&dump(&salvage)), content);
     salvage.close().unwrap();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 use tablestone::{
     Batch, Commit, Continuation, Database, Error, Precondition, Query, Result, StopReason, Table,
@@ -22,10 +23,10 @@ pub struct Entity {
 
 pub type TableModel = BTreeMap<Key, Entity>;
 
-/// All tables.
+/// All tables, shared by the models in which they are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
-    pub tables: BTreeMap<String, TableModel>,
+    pub tables: BTreeMap<String, Arc<TableModel>>,
 }
 
 /// A write, in small numbers that stand for names, keys and values.
@@ -150,13 +151,14 @@ pub fn row_key(number: u8) -> Vec<u8> {
 
 /// A value that no other step stores; half of it compresses.
 pub fn value(step: u32, row: u8, len: u16) -> Vec<u8> {
-    let mut value = [&step.to_be_bytes()[..], &[row]].concat();
+    let head = [&step.to_be_bytes()[..], &[row]].concat();
+    let words = usize::from(len).saturating_sub(head.len()).div_ceil(8);
+    let mut value = [&head[..], &b"....same".repeat(words)].concat();
     let mut noise = u64::from(step) << 8 | u64::from(row) | 1;
-    while value.len() < usize::from(len) {
+    for word in value[head.len()..].chunks_exact_mut(8) {
         noise =
             noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        value.extend_from_slice(&noise.to_be_bytes()[..4]);
-        value.extend_from_slice(b"same");
+        word[..4].copy_from_slice(&noise.to_be_bytes()[..4]);
     }
     value
 }
@@ -220,7 +222,7 @@ impl Condition {
 
 impl Model {
     pub fn table(&self, table: u8) -> Option<&TableModel> {
-        self.tables.get(&table_name(table))
+        self.tables.get(&table_name(table)).map(|table| &**table)
     }
 
     /// Does a write, at an unknown version.
@@ -229,7 +231,7 @@ impl Model {
             Write::Create(table) => match self.tables.entry(table_name(*table)) {
                 Entry::Occupied(_) => Outcome::TableExists,
                 Entry::Vacant(entry) => {
-                    entry.insert(TableModel::new());
+                    entry.insert(Arc::default());
                     Outcome::Done
                 }
             },
@@ -239,7 +241,8 @@ impl Model {
                     Entry::Vacant(entry) => {
                         let rows = loaded_rows(*last_partition, *rows, *len, step);
                         let stored = |value| Entity { version: Version::ZERO, value };
-                        entry.insert(rows.into_iter().map(|(k, v)| (k, stored(v))).collect());
+                        let rows = rows.into_iter().map(|(k, v)| (k, stored(v)));
+                        entry.insert(Arc::new(rows.collect()));
                         Outcome::Done
                     }
                 }
@@ -249,7 +252,7 @@ impl Model {
                 None => Outcome::TableNotFound,
             },
             _ => match self.tables.get_mut(&table_name(write.table())) {
-                Some(table) => match apply_to_table(table, write, step) {
+                Some(table) => match apply_to_table(Arc::make_mut(table), write, step) {
                     Ok(()) => Outcome::Done,
                     Err(outcome) => outcome,
                 },
@@ -261,7 +264,7 @@ impl Model {
     /// Gives the entities of the last write the version it was acknowledged with.
     pub fn acknowledge(&mut self, write: &Write, version: Version) {
         if let Some(table) = self.tables.get_mut(&table_name(write.table())) {
-            for entity in table.values_mut().filter(|e| e.version == Version::ZERO) {
+            for entity in Arc::make_mut(table).values_mut().filter(|e| e.version == Version::ZERO) {
                 entity.version = version;
             }
         }
@@ -274,7 +277,12 @@ fn apply_to_table(table: &mut TableModel, write: &Write, step: u32) -> Result<()
     };
     match write {
         Write::Commit { partition, operations, .. } => {
-            *table = committed(table, &partition_key(*partition), operations, step)?;
+            for (key, entity) in changes(table, &partition_key(*partition), operations, step)? {
+                match entity {
+                    Some(entity) => table.insert(key, entity),
+                    None => table.remove(&key),
+                };
+            }
         }
         Write::Import { partition, first_row, rows, len, .. } => {
             let pk = partition_key(*partition);
@@ -297,37 +305,34 @@ fn apply_to_table(table: &mut TableModel, write: &Write, step: u32) -> Result<()
     Ok(())
 }
 
-fn committed(
+/// What a commit makes of the entities that it names, unless it does nothing.
+fn changes(
     table: &TableModel,
     pk: &[u8],
     operations: &[Operation],
     step: u32,
-) -> Result<TableModel, Outcome> {
+) -> Result<Vec<(Key, Option<Entity>)>, Outcome> {
     for (index, operation) in operations.iter().enumerate() {
         if operations[..index].iter().any(|other| other.row == operation.row) {
             return Err(Outcome::DuplicateRowKey(index));
         }
     }
-    let mut after = table.clone();
-    for (index, operation) in operations.iter().enumerate() {
+    let change = |(index, operation): (usize, &Operation)| {
         let key = (pk.to_vec(), row_key(operation.row));
         let found = table.get(&key);
         operation.condition.check(index, found)?;
         let value = match operation.action {
-            Action::Put(len) => value(step, operation.row, len),
+            Action::Put(len) => Some(value(step, operation.row, len)),
             Action::Append(len) => {
                 let old = found.map(|entity| &entity.value[..]);
-                appended(old, &value(step, operation.row, len))
+                Some(appended(old, &value(step, operation.row, len)))
             }
             Action::Refuse => return Err(Outcome::MergeRefused(index)),
-            Action::Delete => {
-                after.remove(&key);
-                continue;
-            }
+            Action::Delete => None,
         };
-        after.insert(key, Entity { version: Version::ZERO, value });
-    }
-    Ok(after)
+        Ok((key, value.map(|value| Entity { version: Version::ZERO, value })))
+    };
+    operations.iter().enumerate().map(change).collect()
 }
 
 /// The rows of a load, in key order.
@@ -422,7 +427,7 @@ pub fn start(
     };
     match write {
         Write::Commit { partition, operations, .. } => Started::Commit(table.commit(batch(
-            before.tables.get(&name),
+            before.table(write.table()),
             *partition,
             operations,
             step,
@@ -648,7 +653,7 @@ pub fn dump(database: &Database) -> Model {
     let mut model = Model::default();
     for name in database.tables(None, usize::MAX).unwrap().names {
         let table = database.table(&name).unwrap();
-        let rows = model.tables.entry(name).or_default();
+        let rows = Arc::make_mut(model.tables.entry(name).or_default());
         for page in table.query().pages() {
             let page = page.unwrap();
             rows.extend(page.iter().map(|row| {
@@ -663,7 +668,7 @@ pub fn dump(database: &Database) -> Model {
 /// A model without versions, to compare what is stored.
 pub fn without_versions(model: &Model) -> Model {
     let mut model = model.clone();
-    for entity in model.tables.values_mut().flat_map(|table| table.values_mut()) {
+    for entity in model.tables.values_mut().flat_map(|table| Arc::make_mut(table).values_mut()) {
         entity.version = Version::ZERO;
     }
     model

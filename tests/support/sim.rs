@@ -164,7 +164,7 @@ impl Script {
         let found = dump(&database);
         for (name, rows) in &found.tables {
             let table = database.table(name).unwrap();
-            for ((pk, rk), entity) in rows {
+            for ((pk, rk), entity) in &**rows {
                 let got = table.get(pk, rk).unwrap().map(|row| row.version);
                 assert_eq!(got, Some(entity.version), "{context}: a get and a scan differ");
             }
@@ -191,7 +191,7 @@ fn brief(model: &Model) -> String {
     let mut text = String::new();
     for (name, table) in &model.tables {
         text += &format!("\n  {name}:");
-        for ((pk, rk), entity) in table {
+        for ((pk, rk), entity) in &**table {
             let step = entity.value.iter().take(4).fold(0u32, |n, byte| n << 8 | u32::from(*byte));
             text += &format!(" {}={step}", super::key(pk, rk).escape_debug());
         }

@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     async fn more(&mut self) -> Option<()> {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = vec![0; 64 << 10];
         let read = within("bytes of an answer", self.stream.read(&mut buffer));
         let bytes = read.await.ok().filter(|bytes| *bytes > 0)?;
         self.read.extend_from_slice(&buffer[..bytes]);
