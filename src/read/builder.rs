@@ -111,17 +111,6 @@ impl<'p> PageBuilder<'p> {
         }
     }
 
-    /// Whether there are as many entities as there may be.
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.taken >= self.limits.entities
-    }
-
-    /// Why the page ends where the work is over: a full page had no more to find.
-    pub(super) fn reason_or_full(&self, stop: StopReason) -> StopReason {
-        if self.is_full() { StopReason::Entities } else { stop }
-    }
-
     /// Whether it looks at no value.
     pub(super) fn takes_keys_alone(&self) -> bool {
         self.hooks.predicate.is_none() && matches!(self.hooks.take, Take::Keys(_))

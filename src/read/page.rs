@@ -18,14 +18,14 @@ use crate::version::Version;
 pub enum StopReason {
     /// The range is exhausted.
     End,
-    /// It holds as many entities as it may, and there is another, or its limits of work did not let it
-    /// look for one.
+    /// It holds as many entities as it may, and there is another.
     Entities,
     /// Another entity would have made it too large.
     Bytes,
-    /// As many keys as allowed were examined.
+    /// As many keys as allowed were examined, the last of them perhaps in search of what comes after a
+    /// page that is full.
     Examined,
-    /// The time was up.
+    /// The time was up; the page may be full as with `Examined`.
     Deadline,
     /// The next entity is in another partition.
     Partition,

@@ -112,7 +112,6 @@ impl<'a> PageScan<'a, '_> {
                 if let Some(reason) = self.work.is_over()
                     && let Some(next) = self.between(before, range)
                 {
-                    let reason = self.page.reason_or_full(reason);
                     return Ok(Some(Stop { reason, next: Some(next) }));
                 }
             }
@@ -199,7 +198,7 @@ impl<'a> PageScan<'a, '_> {
                 let stop =
                     |reason| Some(Stop { reason, next: Some((pk.to_vec(), row_key.to_vec())) });
                 if let Some(reason) = self.work.is_over() {
-                    return Ok(stop(self.page.reason_or_full(reason)));
+                    return Ok(stop(reason));
                 }
                 self.work.examined += 1;
                 match points.offer(index, row_key, &mut self.page)? {

@@ -286,7 +286,7 @@ impl<'a> Examiner<'a, '_, '_> {
             return Ok(Some(Pause::Over(Walked::Through)));
         }
         if let Some(stop) = self.work.is_over() {
-            return Ok(Some(stopped(self.page.reason_or_full(stop), entry.key)));
+            return Ok(Some(stopped(stop, entry.key)));
         }
         self.work.examined += 1;
         if let Some(rows) = &mut self.span.rows {

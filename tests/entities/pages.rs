@@ -72,7 +72,7 @@ fn r_e12_a_full_page_keeps_the_limit_of_work() {
     let some = || t.query().filter("N lt 3 or N eq 150".parse().unwrap()).limit(3);
     let page = some().examine_at_most(40).page().unwrap();
     assert_eq!((page.len(), page.examined()), (3, 40));
-    assert_eq!(page.stop_reason(), StopReason::Entities);
+    assert_eq!(page.stop_reason(), StopReason::Examined);
     assert_eq!(page.continuation(), Some(&Continuation::new("a", "40")));
     let late = some().time_limit(Duration::ZERO).page().unwrap();
     assert!(late.examined() < 300 && late.continuation().is_some());

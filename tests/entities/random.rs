@@ -384,7 +384,7 @@ impl QuerySpec {
         assert_eq!(is_last, matches!(reason, StopReason::End | StopReason::Top), "{self:?}");
         if is_last {
             assert_eq!(got, wanted, "{self:?}");
-        } else if self.examined.is_none() && reason != StopReason::Partition {
+        } else if !matches!(reason, StopReason::Examined | StopReason::Partition) {
             assert!(got < wanted, "{self:?}: a continuation, but nothing is left: {reason:?}");
         }
         assert!(page.len() <= self.limit);

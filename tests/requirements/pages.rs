@@ -267,12 +267,15 @@ fn r_e12_options_cap_what_a_page_may_have() {
 }
 
 #[test]
-fn r_e12_a_full_page_says_so_though_its_work_limit_is_reached_too() {
+fn r_e12_a_full_page_tells_whether_it_found_another_entity() {
     let db = TestDb::new();
     let t = db.t();
     t.import((0..6u8).map(|n| ("p", [n], "v"))).unwrap();
-    let page = t.query().limit(5).examine_at_most(5).page().unwrap();
-    assert_eq!((page.len(), page.stop_reason()), (5, StopReason::Entities));
-    let page = t.query().limit(5).examine_at_most(4).page().unwrap();
-    assert_eq!((page.len(), page.stop_reason()), (4, StopReason::Examined));
+    for (examined, len, reason) in
+        [(6, 5, StopReason::Entities), (5, 5, StopReason::Examined), (4, 4, StopReason::Examined)]
+    {
+        let page = t.query().limit(5).examine_at_most(examined).page().unwrap();
+        assert_eq!((page.len(), page.stop_reason()), (len, reason));
+        assert_eq!(page.continuation().unwrap().row_key(), [len as u8]);
+    }
 }

@@ -599,7 +599,7 @@ fn check_stop(
     assert!(bytes <= spec.bytes || now.len() == 1, "{spec:?}: {bytes} bytes");
     // Where another partition begins, the row there need not match the filter.
     let may_be_last = spec.one_of.is_some() && reason == StopReason::Partition;
-    if reason != StopReason::Examined && spec.examined.is_none() && !may_be_last {
+    if reason != StopReason::Examined && !may_be_last {
         assert!(!rest.is_empty(), "{spec:?}: a continuation though nothing is left");
     }
     match reason {

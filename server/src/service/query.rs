@@ -182,7 +182,7 @@ impl TableService {
 
 /// Whether a query may be over soon: it wants few entities, or not of all.
 fn may_be_short(call: &Call<'_>, top: Option<usize>) -> bool {
-    top.is_some_and(|top| top as u64 <= Try::SHORT.entries)
+    top.is_some_and(|top| (top as u64) < Try::SHORT.entries)
         || call.query.given(Parameter::Filter).is_some()
         || call.grant.range().is_some()
 }

@@ -248,6 +248,24 @@ async fn r_s06_a_page_is_bounded() {
     assert!(large.len() == 3, "{large:?}");
 }
 
+/// R-S06: only where more matches, a full page has a token, however far it is to the next row that does.
+#[tokio::test]
+async fn r_s06_the_last_page_of_a_filter_has_no_token() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let table = server.service.database().tables(None, 9).unwrap().names.pop().unwrap();
+    let table = server.service.database().table(&table).unwrap().entities();
+    let rows = |flag| (0..2_500).map(move |row| (row, row < 5 || row > 2_498 && flag));
+    for flag in [false, true] {
+        let entity =
+            |(row, flag)| tablestone::Entity::new("p", format!("{row:04}")).with("Flag", flag);
+        table.import(rows(flag).map(entity)).unwrap();
+        let found = pages(&mut client, &format!("$top=5&$filter={}", encode("Flag eq true"))).await;
+        let lengths: Vec<_> = found.iter().map(Vec::len).collect();
+        assert_eq!(lengths, if flag { &[5, 1][..] } else { &[5] });
+    }
+}
+
 /// Tables by name, a page at a time.
 #[tokio::test]
 async fn r_s06_tables_are_listed() {
