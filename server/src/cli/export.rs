@@ -17,6 +17,9 @@ Examples:
   tablestone export --table cities -o cities.jsonl.zst
   tablestone export --table cities --format csv --url http://127.0.0.1:10002";
 
+/// Names of stdout. As a file the second would be replaced where it is redirected to one.
+const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
+
 /// Writes a table's entities as JSON lines or CSV, for import to read
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -28,7 +31,7 @@ pub(super) struct Export {
     /// name ends with, else json]
     #[arg(long)]
     format: Option<Format>,
-    /// The file, compressed if it ends with .zst [default: stdout]
+    /// The file, compressed if it ends with .zst; - is stdout [default: -]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -57,8 +60,9 @@ impl Format {
 }
 
 impl Export {
-    pub(super) fn run(self) -> Result<(), CliError> {
+    pub(super) fn run(mut self) -> Result<(), CliError> {
         let began = Instant::now();
+        self.output.take_if(|path| STDOUT.contains(&path.to_string_lossy().as_ref()));
         let store = self.place.open(Purpose::Read, 1)?;
         // A table that is not there is found out before a file is made.
         let mut pages = store.pages(&self.table, &self.ask)?.peekable();

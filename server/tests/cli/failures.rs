@@ -371,6 +371,25 @@ fn what_a_broken_connection_leaves_open_is_said() {
     assert!(failure.ends_with("\n0 rows were written, and maybe 3 more\n"), "{failure}");
 }
 
+#[test]
+fn what_a_failing_server_leaves_open_is_said() {
+    let shell = Shell::new();
+    shell.write("three.jsonl", THREE);
+    for (status, end) in [
+        ("500 Internal Server Error", "\n0 rows were written, and maybe 3 more\n"),
+        ("503 Service Unavailable", "\n0 rows were written\n"),
+    ] {
+        let answer = r#"{"odata.error":{"code":"Any","message":{"value":"It fails."}}}"#;
+        let (url, _) = server_that(move |line| {
+            Some(if line.contains("/$batch ") { (status, answer) } else { ("204 No Content", "") })
+        });
+        let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &url]);
+        let failure = failure.failure(1);
+        assert!(failure.contains("Any: It fails."), "{failure}");
+        assert!(failure.ends_with(end), "{failure}");
+    }
+}
+
 /// A table that was made for an import of which the server takes nothing goes again; not one that was
 /// there, nor one into which somebody else wrote meanwhile.
 #[test]

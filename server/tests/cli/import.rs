@@ -56,7 +56,50 @@ fn json_members_can_be_keys() {
     assert!(imported.starts_with("2 rows"), "{imported}");
     let expected = "{\"PartitionKey\":\"\",\"RowKey\":\"18\"}\n\
                     {\"PartitionKey\":\"x\",\"RowKey\":\"17\",\"A\":true}\n";
-    assert_eq!(shell.out(&["export", "--table", "mapped"]), expected);
+    for stdout in [&[][..], &["-o", "-"], &["-o", "/dev/stdout"]] {
+        assert_eq!(shell.out(&[&["export", "--table", "mapped"], stdout].concat()), expected);
+    }
+}
+
+/// As they are written: numbers that are one as Doubles are two keys.
+#[test]
+fn members_that_are_keys_keep_their_digits() {
+    let shell = Shell::new();
+    let numbers = ["1700000000000", "1234567890123456789", "1234567890123456790", "12.50", "true"];
+    let input: String = numbers.map(|id| format!("{{\"zone\":\"x\",\"id\":{id}}}\n")).concat();
+    let import = ["import", "-", "--table", "digits", "--partition-key", "zone", "--row-key", "id"];
+    finish(shell.command(&import), &input).out();
+    let row = |key| format!("{{\"PartitionKey\":\"x\",\"RowKey\":\"{key}\"}}\n");
+    let mut sorted = numbers;
+    sorted.sort_unstable();
+    assert_eq!(shell.out(&["export", "--table", "digits"]), sorted.map(row).concat());
+}
+
+/// Any member can be a key, also the other key, one that is no property, and one for both.
+#[test]
+fn keys_can_be_swapped_or_the_same() {
+    let shell = Shell::new();
+    let input =
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\\u0041\",\"Timestamp\":\"t\",\"a\":1,\"b\":2}\n";
+    for (number, (partition, row, expected)) in [
+        ("RowKey", "PartitionKey", r#""PartitionKey":"rA","RowKey":"p","a":1,"b":2"#),
+        ("RowKey", "RowKey", r#""PartitionKey":"rA","RowKey":"rA","a":1,"b":2"#),
+        ("a", "a", r#""PartitionKey":"1","RowKey":"1","b":2"#),
+        ("a", "Timestamp", r#""PartitionKey":"1","RowKey":"t","b":2"#),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let table = format!("keys{number}");
+        let keys = ["--partition-key", partition, "--row-key", row];
+        let import = shell.command(&[&["import", "-", "--table", &table][..], &keys].concat());
+        finish(import, input).out();
+        assert_eq!(shell.out(&["export", "--table", &table]), format!("{{{expected}}}\n"));
+    }
+    let import = ["import", "-", "--table", "missing", "--row-key", "a"];
+    let failure =
+        finish(shell.command(&import), "{\"PartitionKey\":\"p\",\"a\":null}\n").failure(1);
+    assert!(failure.contains("expected a member a for the RowKey"), "{failure}");
 }
 
 /// Of the same keys the last of the file stays, though groups are written at the same time. Rows are

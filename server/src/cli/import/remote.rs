@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::Scope;
 
+use http::StatusCode;
 use parking_lot::{Condvar, Mutex};
 
 use super::{CliError, Count, Group, Mode, Sink};
@@ -119,7 +120,7 @@ impl Work<'_> {
             state.under_way -= 1;
             state.count.written += written as u64;
             if let Err(error) = outcome {
-                if !matches!(error, ClientError::Refused { .. } | ClientError::Request { .. }) {
+                if !is_undone(&error) {
                     state.count.unknown += (group.len() - written) as u64;
                 }
                 state.failed.get_or_insert_with(|| self.place(error, &group));
@@ -136,6 +137,18 @@ impl Work<'_> {
             }
             _ => error.into(),
         }
+    }
+}
+
+/// Whether of what was asked nothing has been done, for certain.
+fn is_undone(error: &ClientError) -> bool {
+    match error {
+        ClientError::Request { .. } => true,
+        // A server that fails may have stored it before; not one that is busy.
+        ClientError::Refused { status, .. } => {
+            !status.is_server_error() || *status == StatusCode::SERVICE_UNAVAILABLE
+        }
+        _ => false,
     }
 }
 

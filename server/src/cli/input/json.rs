@@ -1,14 +1,18 @@
 //! Lines of JSON: an object each, as the body of an insert has it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{BufRead, Read};
 
-use tablestone::{EntityLimits, Value};
+use serde_json::value::RawValue;
+use tablestone::EntityLimits;
 
 use super::{Fault, Line, Mapping, Place, longest_line};
 use crate::wire::json::{JsonErrorKind, decode_entity};
-use crate::wire::{BodyValue, EntityBody, edm};
+
+/// The members of a line as they are written.
+type Members<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
 /// The entities of a text.
 pub(super) struct Lines<R> {
@@ -62,22 +66,30 @@ impl<R: BufRead> Lines<R> {
                 kind => self.fault(place, &kind),
             }
         })?;
-        let Mapping { partition_key, row_key, .. } = &self.mapping;
+        let Mapping { partition_key: partition_name, row_key: row_name, .. } = &self.mapping;
+        let (partition_name, row_name) = (partition_name.as_deref(), row_name.as_deref());
+        let members: Members<'_> = match (partition_name, row_name) {
+            (None, None) => Members::new(),
+            _ => serde_json::from_slice(&self.line)
+                .map_err(|error| self.fault(Place::Line, &error))?,
+        };
         let own = body.partition_key.take();
-        let partition_key = self.key(&mut body, "PartitionKey", partition_key.as_deref(), own)?;
+        let partition_key = self.key("PartitionKey", partition_name, own, &members)?;
         let own = body.row_key.take();
-        let row_key = self.key(&mut body, "RowKey", row_key.as_deref(), own)?;
+        let row_key = self.key("RowKey", row_name, own, &members)?;
+        let is_key = |name: &str| [partition_name, row_name].contains(&Some(name));
+        body.properties.retain(|(name, _)| !is_key(name));
         let entity = body.with_keys(partition_key, row_key);
         Ok(Some(Line { number: self.number, entity }))
     }
 
-    /// The member that is a key, taken out of the properties if another is named to be it.
+    /// The member that is a key. If another is named to be it, it is a text, or a number as it is written.
     fn key(
         &self,
-        body: &mut EntityBody<'_>,
         key: &str,
         named: Option<&str>,
         own: Option<Cow<'_, str>>,
+        members: &Members<'_>,
     ) -> Result<String, Fault> {
         let option = if key == "RowKey" { "--row-key" } else { "--partition-key" };
         match named {
@@ -85,17 +97,18 @@ impl<R: BufRead> Lines<R> {
                 let reason = format!("expected a member {key}, or {option} to name another");
                 self.fault(Place::Line, &reason)
             }),
-            Some(name) if name == key => self.key(body, key, None, own),
+            Some(name) if name == key => self.key(key, None, own, members),
             Some(name) => {
-                let at = body.properties.iter().position(|(property, _)| property == name);
-                let at = at.ok_or_else(|| {
+                let value = members.get(name).map(|value| value.get());
+                let value = value.filter(|value| *value != "null").ok_or_else(|| {
                     self.fault(Place::Line, &format_args!("expected a member {name} for the {key}"))
                 })?;
-                let (_, value) = body.properties.remove(at);
-                Ok(match value {
-                    BodyValue::Value(Value::String(text)) => text,
-                    value => edm::text(value.borrowed()).into_owned(),
-                })
+                match value.starts_with('"') {
+                    true => {
+                        serde_json::from_str(value).map_err(|error| self.fault(Place::Line, &error))
+                    }
+                    false => Ok(value.to_owned()),
+                }
             }
         }
     }
