@@ -75,6 +75,7 @@ pub struct Common {
     pub id: RequestId,
     client_id: Option<HeaderValue>,
     version: Option<HeaderValue>,
+    signed_version: Option<ApiVersion>,
 }
 
 impl Common {
@@ -86,6 +87,7 @@ impl Common {
             id: RequestId::new(),
             client_id: client_id.filter(|id| id.len() <= CLIENT_ID_BYTES).cloned(),
             version: headers.get(names::VERSION).cloned(),
+            signed_version: None,
         }
     }
 
@@ -95,10 +97,20 @@ impl Common {
         self.client_id.as_ref()?.to_str().ok()
     }
 
+    /// Takes the version of the signature in the address for the request's, unless a header states one.
+    #[must_use]
+    pub fn or_signed_version(self, version: impl FnOnce() -> Option<ApiVersion>) -> Self {
+        let signed_version = if self.version.is_none() { version() } else { None };
+        Self { signed_version, ..self }
+    }
+
     /// The version that the request states, if it is one.
     #[must_use]
     pub fn version(&self) -> Option<ApiVersion> {
-        ApiVersion::parse(self.version.as_ref()?.to_str().ok()?)
+        match &self.version {
+            Some(stated) => ApiVersion::parse(stated.to_str().ok()?),
+            None => self.signed_version,
+        }
     }
 
     /// The headers of an answer, but for those of its operation.

@@ -135,7 +135,7 @@ impl TableService {
     {
         let _waits = self.waits.began();
         let (head, body) = request.into_parts();
-        let common = Common::of(&head.headers);
+        let common = Common::of(&head.headers).or_signed_version(|| signed_version(&head));
         let mut request = self.telemetry.began(Finished {
             action: Action::Unknown,
             status: None,
@@ -189,7 +189,7 @@ impl TableService {
         }
         let place = self.place(head)?;
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
-        let version = ApiVersion::of(&head.headers)?;
+        let version = ApiVersion::of(&head.headers)?.or(common.version());
         let signed = Signed {
             method: &head.method,
             path: head.uri.path(),
@@ -202,8 +202,6 @@ impl TableService {
         };
         let (account, grant) = self.authenticate(&signed)?;
         let address = place.resolve()?;
-        let signed_version = || query.get(Parameter::SignedVersion).and_then(ApiVersion::parse);
-        let version = version.or_else(signed_version);
         let limits = &self.limits;
         let call =
             Call { head, peer, verb, address, query, version, account, grant, common, limits };
@@ -252,19 +250,19 @@ impl TableService {
                 *action = Action::GetServiceStats;
                 properties::stats(call)
             }
-            (Resource::Tables, Verb::Get, _) => {
+            (Resource::Tables, Verb::Get, None) => {
                 *action = Action::QueryTables;
                 self.query_tables(call).await
             }
-            (Resource::Tables, Verb::Post, _) => {
+            (Resource::Tables, Verb::Post, None) => {
                 *action = Action::CreateTable;
                 self.create_table(call, body).await
             }
-            (Resource::Table { table }, Verb::Get, _) => {
+            (Resource::Table { table }, Verb::Get, None) => {
                 *action = Action::GetTable;
                 tables::get(call, table)
             }
-            (Resource::Table { table }, Verb::Delete, _) => {
+            (Resource::Table { table }, Verb::Delete, None) => {
                 *action = Action::DeleteTable;
                 self.delete_table(call, table).await
             }
@@ -280,11 +278,11 @@ impl TableService {
                 *action = Action::QueryEntities;
                 self.query_entities(call, table).await
             }
-            (Resource::Entity { table, partition_key, row_key }, Verb::Get, _) => {
+            (Resource::Entity { table, partition_key, row_key }, Verb::Get, None) => {
                 *action = Action::GetEntity;
                 self.get_entity(call, table, partition_key, row_key).await
             }
-            (Resource::Batch, Verb::Post, _) => {
+            (Resource::Batch, Verb::Post, None) => {
                 *action = Action::EntityGroupTransaction;
                 self.transaction(call, body).await
             }
@@ -293,10 +291,12 @@ impl TableService {
                 self.write_entity(call, body).await
             }
             (Resource::Service, _, None) => Err(ErrorCode::InvalidUri.error()),
-            (_, _, Some(comp)) if !matches!(comp, "acl" | "properties" | "stats") => {
-                Err(ErrorCode::InvalidQueryParameterValue.error())
+            (_, _, None)
+            | (Resource::Service, _, Some("properties" | "stats"))
+            | (Resource::Entities { .. }, _, Some("acl")) => {
+                Err(ErrorCode::MethodNotAllowed.error())
             }
-            _ => Err(ErrorCode::MethodNotAllowed.error()),
+            _ => Err(ErrorCode::InvalidQueryParameterValue.error()),
         }
     }
 
@@ -328,6 +328,12 @@ impl TableService {
         let address = self.place(head).and_then(Place::resolve).ok()?;
         Some(self.accounts.get(&address.account)?.properties())
     }
+}
+
+/// The version of a signature in the address.
+fn signed_version(head: &Parts) -> Option<ApiVersion> {
+    let query = head.uri.query().filter(|query| query.contains("sv="))?;
+    QueryString::parse(query).ok()?.get(Parameter::SignedVersion).and_then(ApiVersion::parse)
 }
 
 impl Handler for TableService {

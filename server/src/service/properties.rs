@@ -12,7 +12,7 @@ use crate::error::{ErrorCode, ServiceError};
 use crate::wire::xml::{print_properties, print_stats};
 
 /// Refuses an address of the service that does not say that it is one.
-fn check_restype(call: &Call<'_>) -> Result<(), ServiceError> {
+pub(super) fn check_restype(call: &Call<'_>) -> Result<(), ServiceError> {
     match call.query.get(Parameter::Restype) {
         Some("service") => Ok(()),
         _ => Err(ErrorCode::InvalidQueryParameterValue.error()),

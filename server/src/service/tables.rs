@@ -11,6 +11,7 @@ use super::TableService;
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys::check_table_name;
+use super::properties;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, names, request_format};
@@ -118,6 +119,7 @@ impl TableService {
         call: &Call<'_>,
         body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
+        properties::check_restype(call)?;
         call.allow(Operation::SetServiceProperties, None)?;
         let (body, _share) = self.body(call, body).await?;
         let update = crate::wire::xml::parse_properties(&body)?;

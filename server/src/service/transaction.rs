@@ -79,7 +79,8 @@ impl TableService {
         let mut writer = BatchWriter::query(Uuid::new_v4());
         let answer = match self.query(call, request, headers.clone()).await {
             Ok(answer) => answer,
-            Err(error) => Answer::error(&error, &headers, call.common),
+            Err(error) if is_for_all(&error) => return Err(error),
+            Err(error) => Answer::error(&call.told(error), &headers, call.common),
         };
         push(&mut writer, request.content_id.as_deref(), &answer);
         Ok(writer)

@@ -175,6 +175,23 @@ async fn r_s08_a_table_signature_reaches_its_entities() {
     assert_eq!(failed.failure(), (403, "AuthenticationFailed"));
 }
 
+/// R-S05: the version of the signature is that of the request, whether it succeeds or fails.
+#[tokio::test]
+async fn r_s05_without_a_version_that_of_the_signature_counts() {
+    let server = Server::start().await;
+    let mut owner = server.with_people().await;
+    let row = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(owner.post("/people", row).await.status, 201);
+    let mut client = Client::connect(server.address).await;
+    let signature = table_signature("r", [""; 4]);
+    for (row, status) in [("r", 200), ("missing", 404)] {
+        let path = format!("/devstoreaccount1/people(PartitionKey='p',RowKey='{row}')?{signature}");
+        let answer = client.request("localhost", "GET", &path, &[("Accept", "*/*")], b"").await;
+        let media = answer.header("content-type").unwrap();
+        assert!(answer.status == status && media.starts_with("application/json"), "{media}");
+    }
+}
+
 /// R-S08: a signature for a range of keys reads and writes within it.
 #[tokio::test]
 async fn r_s08_a_range_of_keys_is_kept_to() {

@@ -178,6 +178,8 @@ async fn r_s12_answers_that_wait_have_a_share() {
         let second = ask(&server, "GET", point, "").await;
         assert_eq!(second.status(), 200, "{method} {path}");
         assert_eq!(status("GET", point, "").await, 503, "{method} {path}");
+        // As a whole, for clients try again only for that.
+        assert_eq!(status("POST", "/$batch", &batch(point)).await, 503, "{method} {path}");
         // Those of small entities need none, however many wait.
         let small = "/people(PartitionKey='p',RowKey='small')";
         let mut waiting = Vec::new();

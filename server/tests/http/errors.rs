@@ -143,6 +143,17 @@ async fn r_s05_addresses_have_their_errors() {
         ("TRACE", "/people", (405, "UnsupportedHttpVerb")),
         ("GET", "/?restype=service&comp=stats", (400, "InvalidQueryParameterValue")),
         ("GET", "/?comp=properties", (400, "InvalidQueryParameterValue")),
+        ("PUT", "/?comp=properties", (400, "InvalidQueryParameterValue")),
+        ("GET", "/Tables?comp=acl", (400, "InvalidQueryParameterValue")),
+        ("GET", "/Tables('people')?comp=acl", (400, "InvalidQueryParameterValue")),
+        ("DELETE", "/Tables('people')?comp=acl", (400, "InvalidQueryParameterValue")),
+        (
+            "GET",
+            "/people(PartitionKey='p',RowKey='r')?comp=acl",
+            (400, "InvalidQueryParameterValue"),
+        ),
+        ("POST", "/$batch?comp=other", (400, "InvalidQueryParameterValue")),
+        ("DELETE", "/people?comp=acl", (405, "MethodNotAllowed")),
     ] {
         let answer = client.send(method, path, &[], "").await;
         assert_eq!(answer.failure(), failure, "{method} {path}");
