@@ -10,7 +10,7 @@ use std::task::Waker;
 pub(crate) fn wake_each(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
-            tracing::error!("the waker of a task that waits for a commit panicked");
+            tracing::error!("the waker of a waiting task panicked");
         }
     }
 }

@@ -235,6 +235,11 @@ impl Pipeline {
 
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
     pub(crate) fn submit(&self, prepared: &Prepared) -> Version {
+        self.submit_noting(prepared, |_| ())
+    }
+
+    /// The same; the version is noted before anybody can publish the commit.
+    fn submit_noting(&self, prepared: &Prepared, note: impl FnOnce(Version)) -> Version {
         let Prepared { payload, crc, .. } = prepared;
         let large = self.options.large_value_bytes;
         let (ticket, view) = self.sequencer.next(
@@ -249,6 +254,7 @@ impl Pipeline {
         );
         let version = ticket.version;
         let applied = apply::apply(prepared, version, &view.active, large);
+        note(version);
         debug_assert!(applied.is_ok(), "a payload built by this process decodes");
         // Else its group is refused, and the database read-only: none of it is to be acknowledged.
         if applied.is_ok() {
@@ -334,7 +340,18 @@ impl Pipeline {
     /// As [`submit`](Self::submit), for a deletion of [low, high). If it leaves much in files of which
     /// nothing is left to show, the memtable is frozen, because they go once it is flushed.
     pub(crate) fn submit_deletion(&self, prepared: &Prepared, low: &[u8], high: &[u8]) -> Version {
-        let version = self.submit(prepared);
+        self.submit_deletion_noting(prepared, low, high, |_| ())
+    }
+
+    /// The same; the version is noted before anybody can publish the commit.
+    pub(crate) fn submit_deletion_noting(
+        &self,
+        prepared: &Prepared,
+        low: &[u8],
+        high: &[u8],
+        note: impl FnOnce(Version),
+    ) -> Version {
+        let version = self.submit_noting(prepared, note);
         // What a flush writes is less than what it sets free.
         if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
             self.freeze_for_deletions();

@@ -248,10 +248,17 @@ impl Catalog {
         if !was_blank || !is_blank(id) {
             payload.delete_range(&low, &high);
         }
-        let version = pipeline.submit_deletion(&Prepared::new(payload), &low, &high);
-        if let Some(open) = self.open.lock().get(id) {
-            open.drop_at(version);
-        }
+        // Whoever sees the drop finds its handles marked. The registry is locked before there is anything that
+        // others could wait for.
+        let open = self.open.lock();
+        let mark = |version| {
+            if let Some(open) = open.get(id) {
+                open.drop_at(version);
+            }
+            drop(open);
+        };
+        let prepared = Prepared::new(payload);
+        let version = pipeline.submit_deletion_noting(&prepared, &low, &high, mark);
         Applied::done(version, version)
     }
 
@@ -293,7 +300,7 @@ impl Catalog {
 
     /// The incarnation that a name stands for, once that is durable.
     pub(super) fn open(&self, pipeline: &Pipeline, name: &str) -> Result<Arc<Incarnation>> {
-        // The registry's lock keeps a drop from marking handles between look-up and entry. A drop
+        // The registry's lock keeps a drop from coming between look-up and entry. A drop
         // waits for it with all latches held, so what has to come from disk is read before.
         lookup(pipeline, name.as_bytes())?;
         let (entry, found) = {
@@ -364,6 +371,14 @@ fn decode_id(bytes: &[u8]) -> Result<TableId, Damage> {
 #[cold]
 fn in_catalog(pipeline: &Pipeline, damage: Damage) -> Error {
     damage.in_file(&pipeline.tree().dir, 0)
+}
+
+#[cfg(test)]
+impl Catalog {
+    /// Holds up whoever needs the registry.
+    pub(super) fn locked(&self) -> impl Drop + '_ {
+        self.open.lock()
+    }
 }
 
 #[cfg(test)]

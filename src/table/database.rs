@@ -338,3 +338,38 @@ fn check_name(name: &str) -> Result<()> {
     }
     check_limit(Limit::TableName, name.len(), TABLE_NAME_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Durability;
+
+    /// R-E08: whoever publishes a drop, from then on the table is not found. It is not an empty one.
+    #[test]
+    fn r_e08_a_drop_is_published_with_its_handles_marked() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options::default().durability(Durability::Os);
+        let database = Database::open(directory.path(), options).unwrap();
+        let table = database.create_table("t").wait().unwrap();
+        table.upsert("p", "r", "v").wait().unwrap();
+        let registry = database.inner.catalog.locked();
+        std::thread::scope(|scope| {
+            // What marks handles waits for the registry.
+            let registry = registry;
+            let dropping = scope.spawn(|| database.drop_table("t").wait());
+            for _ in 0..50 {
+                std::thread::sleep(Duration::from_millis(1));
+                database.sync().unwrap();
+                match table.query().page() {
+                    Ok(page) => assert_eq!(page.len(), 1),
+                    Err(error) => assert!(matches!(error, Error::TableNotFound(_)), "{error}"),
+                }
+            }
+            drop(registry);
+            dropping.join().unwrap().unwrap();
+        });
+        assert!(matches!(table.query().page(), Err(Error::TableNotFound(_))));
+    }
+}

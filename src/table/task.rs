@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::commit::thread_waker;
 use crate::env::{JobClass, Jobs};
 use crate::error::{Error, Result};
+use crate::wake::wake_each;
 
 /// Reads on their way: [`wait`](Task::wait) blocks the thread, `.await` does not need one. See
 /// [`Database::run`](crate::Database::run).
@@ -138,21 +139,19 @@ impl<T> Shared<T> {
         let mut state = self.state.lock();
         if let State::Running(waker) = std::mem::replace(&mut *state, State::Ended(outcome)) {
             drop(state);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            wake_each(waker);
         }
     }
 
     /// The outcome, if it is there; else the waker is woken once it is.
     fn take(&self, waker: &Waker) -> Option<Outcome<T>> {
+        // Wakers are cloned before the lock is taken, and dropped when it is let go, after the guard: they may own the
+        // last handle on the database.
+        let mut waker = Some(waker.clone());
         let mut state = self.state.lock();
         match &mut *state {
             State::Queued(_, waiting) | State::Running(waiting) => {
-                match waiting {
-                    Some(waiting) => waiting.clone_from(waker),
-                    None => *waiting = Some(waker.clone()),
-                }
+                std::mem::swap(waiting, &mut waker);
                 None
             }
             State::Ended(_) | State::Gone => match std::mem::replace(&mut *state, State::Gone) {
@@ -322,6 +321,49 @@ mod tests {
         assert!(matches!(poll(&mut task, &waker), Poll::Ready(Err(Error::Closed))));
         let late = Task::spawn(&*jobs, || Ok(7));
         assert!(matches!(late.wait(), Err(Error::Closed)));
+    }
+
+    /// A waker may own what closes the database when it is dropped.
+    #[test]
+    fn a_waker_is_dropped_without_the_lock() {
+        struct Caller(Arc<Shared<i32>>);
+        impl Wake for Caller {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Caller {
+            fn drop(&mut self) {
+                assert!(self.0.state.try_lock().is_some());
+            }
+        }
+        let (env, jobs) = stepped();
+        let mut task = Task::spawn(&*jobs, || Ok(7));
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::new(Caller(Arc::clone(&task.shared))));
+            let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        while env.step() {}
+        assert!(matches!(poll(&mut task, &Arc::default()), Poll::Ready(Ok(7))));
+        assert_eq!(Arc::strong_count(&task.shared), 1, "all were dropped");
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_no_queue_from_stopping() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("in the waker");
+            }
+        }
+        let (_env, jobs) = stepped();
+        let (mut first, mut second) =
+            (Task::spawn(&*jobs, || Ok(1)), Task::spawn(&*jobs, || Ok(2)));
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
+        jobs.stop();
+        for task in [&mut first, &mut second] {
+            assert!(matches!(poll(task, &Arc::default()), Poll::Ready(Err(Error::Closed))));
+        }
     }
 
     /// Work that waits for work needs no thread but its own, however many do so at once.
