@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::compression::CompressionRule;
-use super::damage::Damaged;
+use super::failures::Unread;
 use super::file::{Janitor, TableFile};
 use super::picker::{Picker, Task};
 use super::snapshots::Horizon;
@@ -103,7 +103,7 @@ impl BenchLevels {
             running: Vec::new(),
             awaited: Vec::new(),
             is_quiet: false,
-            damaged: &Damaged::default(),
+            unread: &Unread::default(),
         }
         .pick()
     }

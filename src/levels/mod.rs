@@ -15,8 +15,8 @@
 pub(crate) mod bench;
 mod compaction;
 mod compression;
-mod damage;
 mod edit;
+mod failures;
 mod file;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;

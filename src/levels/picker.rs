@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::compaction::Inputs;
 use super::compression::CompressionRule;
-use super::damage::Damaged;
+use super::failures::Unread;
 use super::file::TableFile;
 use super::snapshots::Horizon;
 use super::state::{Level, LevelState, overlapping};
@@ -151,8 +151,8 @@ pub(super) struct Picker<'a> {
     pub(super) awaited: Vec<Level>,
     /// Nothing was flushed or compacted for a while.
     pub(super) is_quiet: bool,
-    /// Files that turned out to be damaged.
-    pub(super) damaged: &'a Damaged,
+    /// Files that could not be read.
+    pub(super) unread: &'a Unread,
 }
 
 impl Picker<'_> {
@@ -173,10 +173,10 @@ impl Picker<'_> {
         self.running.iter().any(|claim| claim.files.contains(&file.id()))
     }
 
-    /// Whether it was found damaged, and is so still: a range tombstone that has come since may have what is
-    /// damaged passed over.
+    /// Whether it could not be read, and is left alone: but for a range tombstone that has come since, which may
+    /// have what could not be read passed over.
     fn is_avoided(&self, file: &TableFile) -> bool {
-        let tried = self.damaged.tried(file);
+        let tried = self.unread.tried(file);
         tried.is_some_and(|tried| !self.is_covered_after(tried, file))
     }
 

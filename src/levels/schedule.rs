@@ -2,8 +2,8 @@
 //!
 //! Invariant: every task that runs has its claims in the [`Schedule`] from before it was queued
 //! until its change is in place or abandoned, so that whoever picks the next one sees either the
-//! claim or the change. A failed task is tried again after a delay that grows from 100 ms to 10 s;
-//! meanwhile the database stays readable, and writers are held back by the debt that builds up.
+//! claim or the change. While what [failed](super::failures) waits to be tried again, the database stays
+//! readable, and writers are held back by the debt that builds up.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::damage::Damaged;
+use super::failures::{Failures, Unread};
 use super::file::TableFile;
-use super::gc;
 use super::picker::{self, Claim, Picker, Task};
 use super::reserved::Start;
 use super::rest::Quiet;
@@ -26,29 +25,6 @@ use crate::error::{Error, Result};
 use crate::sst::FileId;
 use crate::version::Version;
 
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-const LAST_RETRY: Duration = Duration::from_secs(10);
-
-/// The delay after so many failures in a row.
-fn retry_delay(failures: u32) -> Duration {
-    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LAST_RETRY)
-}
-
-/// Failures of one kind of work in a row, and the newest cause.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    count: u32,
-    cause: Option<Arc<str>>,
-}
-
-impl Failures {
-    fn add(&mut self, error: &Error) -> Duration {
-        self.count = self.count.saturating_add(1);
-        self.cause = Some(error.chain());
-        retry_delay(self.count)
-    }
-}
-
 /// Which compactions run.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -57,13 +33,13 @@ pub(super) struct Schedule {
     /// Somebody compacts by hand: nothing new begins.
     paused: u32,
     /// A timer will begin again after a failure.
-    backing_off: bool,
+    pub(super) backing_off: bool,
     /// Background work has begun.
     started: bool,
     pub(super) quiet: Quiet,
-    flushing: Failures,
-    compacting: Failures,
-    damaged: Damaged,
+    pub(super) flushing: Failures,
+    pub(super) compacting: Failures,
+    pub(super) unread: Unread,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,17 +72,6 @@ impl Drop for Paused<'_> {
 }
 
 impl Tree {
-    /// Why background work fails at present, if it does.
-    pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
-        let schedule = self.schedule.lock();
-        let cause =
-            schedule.flushing.cause.as_ref().or(schedule.compacting.cause.as_ref()).cloned();
-        let view = self.views.load();
-        cause
-            .or_else(|| schedule.damaged.cause(&view.levels))
-            .or_else(|| view.levels.values.damage())
-    }
-
     /// Tasks that are queued or run.
     pub(super) fn running_compactions(&self) -> u64 {
         self.schedule.lock().running.len() as u64
@@ -176,7 +141,7 @@ impl Tree {
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
             awaited: Vec::new(),
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
-            damaged: &schedule.damaged,
+            unread: &schedule.unread,
         }
     }
 
@@ -194,6 +159,7 @@ impl Tree {
             Ok(()) => {
                 let mut schedule = self.schedule.lock();
                 schedule.compacting = Failures::default();
+                schedule.unread.forget(task);
                 if !task.is_for_rest() {
                     schedule.quiet.end(self.clock.monotonic());
                 }
@@ -230,29 +196,6 @@ impl Tree {
                 Ok(())
             }
         }
-    }
-
-    fn compaction_failed(&self, task: &Task, error: &Error) {
-        self.metrics.background_failures.add(1);
-        tracing::error!(%error, "a compaction failed");
-        let mut schedule = self.schedule.lock();
-        let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
-        if schedule.damaged.note(task, error, tried) {
-            return;
-        }
-        let delay = schedule.compacting.add(error);
-        if std::mem::replace(&mut schedule.backing_off, true) {
-            return;
-        }
-        drop(schedule);
-        let this = Weak::clone(&self.this);
-        let retry = Box::new(move || {
-            if let Some(tree) = this.upgrade() {
-                tree.schedule.lock().backing_off = false;
-                tree.schedule_compactions();
-            }
-        });
-        self.jobs.spawn_after(JobClass::Compaction, delay, retry);
     }
 
     /// Compacts everything that is flushed into one level, on this thread.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::env::{CrashStyle, Fault, Operation};
+use crate::options::ReadMode;
 
 /// Rows in order, whose files are moved from level to level, while the machine does what it has to.
 fn write_in_order(world: &mut World) {
@@ -81,4 +82,51 @@ fn a_flush_by_hand_that_fails_is_tried_again() {
     let stats = world.tree.stats();
     assert_eq!((stats.frozen_memtables, stats.last_background_error), (0, None));
     world.check();
+}
+
+/// R-E22, R-E24: a file that the device fails to read is told of as long as it is so, keeps no other from being
+/// compacted, and is not read all the time.
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone() {
+    let mut world = World::with(23, Compression::None);
+    world.options = world.options.clone().read_mode(ReadMode::Pread);
+    world.reopen().unwrap();
+    put_rows(&mut world, 50..100);
+    let snapshot = world.tree.register_snapshot();
+    put_rows(&mut world, 50..100);
+    world.flush();
+    world.tree.compact_all().unwrap();
+    let file = Arc::clone(world.levels().files().next().unwrap().1);
+    let name = file.path().file_name().unwrap().to_str().unwrap();
+    world.env.fail(Fault::new(Operation::Read, name, ErrorKind::Other));
+    // Half of it is hidden by newer versions that all readers see now.
+    world.tree.release_snapshot(snapshot);
+    world.env.run_all();
+    let failing = |world: &World| world.tree.last_background_error().map(|cause| cause.to_string());
+    assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
+
+    for _ in 0..4 {
+        put_rows(&mut world, 0..20);
+        world.flush();
+        world.env.run_all();
+    }
+    assert!(world.levels().level(Level::ZERO).len() < 4, "other files are compacted");
+    assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
+
+    for _ in 0..3_600 {
+        world.env.advance(Duration::from_secs(1));
+        world.env.run_all();
+    }
+    let failures = world.tree.stats().background_failures;
+    assert!((15..25).contains(&failures), "{failures} in an hour");
+    world.env.clear_faults();
+    world.env.advance(Duration::from_secs(600));
+    world.env.run_all();
+    assert_eq!(failing(&world), None);
+    assert!(world.levels().files().all(|(_, file)| file.meta.entries == file.meta.keys));
+    world.check();
+}
+
+fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {
+    rows.for_each(|row| world.put(key(row), [7; 60]));
 }

@@ -1,7 +1,7 @@
 //! What is picked while tasks run.
 
 use super::super::compression::CompressionRule;
-use super::super::damage::Damaged;
+use super::super::failures::Unread;
 use super::super::picker::{Picker, Task};
 use super::*;
 use crate::sst::FileId;
@@ -37,7 +37,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
         running: running.iter().collect(),
         awaited: Vec::new(),
         is_quiet: false,
-        damaged: &Damaged::default(),
+        unread: &Unread::default(),
     };
     picker.pick().map(|task| match task {
         Task::Rewrite(inputs) => inputs.ids(),
