@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Version};
+use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, ReadMode, Version};
 
 use super::CliError;
 use super::ask::Ask;
@@ -152,13 +152,14 @@ pub(super) fn holds_nothing(data: &Path) -> bool {
     }
 }
 
-/// The database in a directory; says what to do if another process has it open.
+/// The database in a directory; says what to do if another process has it open. What the device fails to read is
+/// an error, and does not end the process: table files are not mapped.
 pub(super) fn open_database(
     data: &Path,
     options: Options,
     elsewhere: &str,
 ) -> Result<Database, CliError> {
-    Database::open(data, options).map_err(|error| match error {
+    Database::open(data, options.read_mode(ReadMode::Pread)).map_err(|error| match error {
         Error::Locked(_) => {
             format!("{} is open in another process; {elsewhere}", data.display()).into()
         }
