@@ -158,6 +158,27 @@ fn large_script() -> Vec<Step> {
     steps
 }
 
+/// The same with checkpoints at places where all that they consist of changes.
+fn script_of_checkpoints() -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (n, step) in large_script().into_iter().take(95).enumerate() {
+        steps.push(step);
+        if n % 30 == 29 {
+            steps.push(Step::Checkpoint);
+        }
+    }
+    steps
+}
+
+/// R-E08, R-E10: a checkpoint that was made is whole whatever becomes of the database, one that was not takes
+/// nothing from it.
+#[test]
+fn r_e10_power_loss_at_every_operation_of_checkpoints() {
+    for style in CRASH_STYLES {
+        crash_everywhere_in(&script_of_checkpoints(), style, separated);
+    }
+}
+
 /// How many operations it takes until some of the log is kept, and until some of that is gone again.
 #[test]
 fn the_large_script_keeps_log_segments_and_gives_them_up() {

@@ -1,11 +1,12 @@
 //! The public API against a model, by random scripts over every operation: writes of all kinds,
-//! reads of all kinds, snapshots, pages with tiny limits, flush, compaction, background jobs,
-//! restarts and crashes. Budgets are so small that every level is reached.
+//! reads of all kinds, snapshots, pages with tiny limits, flush, compaction, checkpoints, background
+//! jobs, restarts and crashes. Budgets are so small that every level is reached.
 //!
 //! `PROPTEST_CASES` scales it.
 
 mod support;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ enum Step {
     QuerySnapshot(usize, u8, QuerySpec),
     TakeSnapshot,
     DropSnapshot(usize),
+    Checkpoint,
     Flush,
     Compact,
     Jobs(u8),
@@ -48,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(snapshot, table, query)| Step::QuerySnapshot(snapshot, table, query)),
         3 => Just(Step::TakeSnapshot),
         2 => any::<usize>().prop_map(Step::DropSnapshot),
+        1 => Just(Step::Checkpoint),
         3 => Just(Step::Flush),
         1 => Just(Step::Compact),
         5 => (1u8..8).prop_map(Step::Jobs),
@@ -69,7 +72,11 @@ struct Kept {
 struct Machine {
     env: SimEnv,
     options: Options,
+    dir: PathBuf,
     database: Option<Database>,
+    /// What the newest checkpoint is of, and what that was like then.
+    origin: Option<(Database, Model)>,
+    checkpoints: u32,
     handles: Handles,
     model: Model,
     kept: Vec<Kept>,
@@ -89,7 +96,10 @@ impl Machine {
         let mut machine = Self {
             env,
             options,
+            dir: DIR.into(),
             database: None,
+            origin: None,
+            checkpoints: 0,
             handles: Handles::new(),
             model: Model::default(),
             kept: Vec::new(),
@@ -103,7 +113,7 @@ impl Machine {
     }
 
     fn open(&mut self) {
-        self.database = Some(Database::open(DIR, self.options.clone()).unwrap());
+        self.database = Some(Database::open(&self.dir, self.options.clone()).unwrap());
     }
 
     fn db(&self) -> &Database {
@@ -134,6 +144,7 @@ impl Machine {
                     self.kept.swap_remove(index % self.kept.len());
                 }
             }
+            Step::Checkpoint => self.move_to_checkpoint(),
             Step::Flush => self.db().flush().unwrap(),
             Step::Compact => self.db().compact().unwrap(),
             Step::Jobs(count) => {
@@ -151,9 +162,31 @@ impl Machine {
             }
             Step::Crash(style) => {
                 self.env.crash(*style);
+                self.origin = None;
                 drop(self.forget());
                 self.open();
             }
+        }
+    }
+
+    /// Goes on with a checkpoint, which no more depends on what becomes of the database that it is of.
+    fn move_to_checkpoint(&mut self) {
+        self.end_origin();
+        self.checkpoints += 1;
+        let dir = self.dir.with_file_name(format!("checkpoint-{}", self.checkpoints));
+        let version = self.db().checkpoint(&dir).unwrap();
+        assert!(version >= self.last_version, "{version} before {}", self.last_version);
+        self.origin = Some((self.forget(), self.model.clone()));
+        self.dir = dir;
+        self.open();
+        check_all(self.db(), &self.model);
+    }
+
+    fn end_origin(&mut self) {
+        if let Some((database, model)) = self.origin.take() {
+            database.compact().unwrap();
+            check_all(&database, &model);
+            database.close().unwrap();
         }
     }
 
@@ -251,6 +284,7 @@ impl Machine {
         }
         check_all(self.db(), &self.model);
         self.kept.clear();
+        self.end_origin();
         self.db().compact().unwrap();
         check_all(self.db(), &self.model);
         self.db().verify().unwrap();
@@ -300,27 +334,20 @@ proptest! {
         machine.options = options.env(Arc::new(tablestone::env::RealEnv::new()));
         machine.model = Model::default();
         machine.last_version = Version::ZERO;
-        let open = |machine: &mut Machine| {
-            machine.database = Some(Database::open(dir.path(), machine.options.clone()).unwrap());
-        };
-        open(&mut machine);
+        machine.dir = dir.path().join("db");
+        machine.open();
         machine.write(&Write::Create(0));
         for step in &steps {
             match step {
                 // Dropping the last handle closes as well.
                 Step::Reopen | Step::Crash(_) => {
                     drop(machine.forget());
-                    open(&mut machine);
+                    machine.open();
                 }
                 Step::Jobs(_) | Step::SetClockBack => std::thread::yield_now(),
                 step => machine.run(step),
             }
         }
-        check_all(machine.db(), &machine.model);
-        machine.db().compact().unwrap();
-        check_all(machine.db(), &machine.model);
-        drop(machine.forget());
-        open(&mut machine);
-        check_all(machine.db(), &machine.model);
+        machine.finish();
     }
 }

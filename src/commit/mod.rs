@@ -8,6 +8,7 @@
 mod apply;
 mod batch;
 pub(crate) mod bench;
+mod checkpoint;
 mod deletions;
 mod draft;
 mod driver;

@@ -19,7 +19,7 @@ use crate::version::Version;
 use crate::wal::{self, SegmentId};
 
 /// The file whose lock says that the directory is open.
-const LOCK_FILE: &str = "LOCK";
+pub(super) const LOCK_FILE: &str = "LOCK";
 
 /// What opening a database found and did.
 ///
@@ -100,6 +100,10 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {
         refuse_foreign(dir, &names)?;
         sync_name(disk, dir)?;
     }
+    take_lock(disk, dir)
+}
+
+pub(super) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {
     let path = dir.join(LOCK_FILE);
     disk.lock(&path).map_err(|e| match e.kind() {
         ErrorKind::WouldBlock => Error::Locked(dir.into()),

@@ -30,6 +30,9 @@ use crate::version::Version;
 /// The size of blocks that any device takes whole.
 pub const BLOCK_BYTES: usize = 4 << 10;
 
+/// So much of a file is copied at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
 /// A machine to run on.
 pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Its file system.
@@ -87,6 +90,33 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the file system refuses.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Has a file that nobody writes to any more in another directory, too: under a second name, or a durable
+    /// copy where the file system has no such names. The name is durable as those of created files are.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; `AlreadyExists` if there is one of the other name; what else the file system
+    /// refuses.
+    fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.copy(from, to)
+    }
+    /// Copies a file, replacing an existing one; the content is durable.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; what else the file system refuses.
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let source = self.open(from)?;
+        let (len, target) = (source.len()?, self.create(to)?);
+        let mut buffer = vec![0; len.min(COPY_BYTES) as usize];
+        let mut at = 0;
+        while at < len {
+            let piece = (len - at).min(COPY_BYTES) as usize;
+            let piece = buffer.get_mut(..piece).unwrap_or_default();
+            source.read_at(piece, at)?;
+            target.write_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        target.sync()
+    }
     /// Removes a file.
     ///
     /// # Errors

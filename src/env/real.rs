@@ -140,9 +140,22 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::hard_link(from, to) {
+            Err(error) if has_no_links(&error) => self.copy(from, to),
+            linked => linked,
+        }
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
+}
+
+/// Whether a second name was refused as there are none there, or no more of that file.
+fn has_no_links(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
 
 /// Closing the descriptor releases the lock, also when the process is killed. A process that is being started

@@ -13,6 +13,7 @@
 //! called.
 
 pub(crate) mod bench;
+mod checkpoint;
 mod compaction;
 mod compression;
 mod edit;

@@ -251,6 +251,42 @@ impl Database {
         self.inner.pipeline.tree().compact_all()
     }
 
+    /// Makes a database of its own of all that is committed, in a directory that is empty or missing, while this
+    /// one goes on; returns the version of the last commit in it. It is opened as any other, and has the tables
+    /// and versions that this one has then. What is in memory is flushed before.
+    ///
+    /// Table files are the same in both directories where the file system can have them in two (hard links): then
+    /// it takes no time to speak of, and space only as this one rewrites its own. As a backup against the loss of the
+    /// device it has to be copied to another one, which may be done while this one is written to.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there are files in the directory, [`Error::Locked`] if another checkpoint is
+    /// being made there; as [`flush`](Self::flush); [`Error::Io`]. What was made is then removed again. After a crash
+    /// meanwhile the directory may hold files that no database is made of; opening says so.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let root = tempfile::tempdir()?;
+    /// let database = Database::open(root.path().join("data"), Options::default())?;
+    /// let orders = database.create_table("orders").wait()?;
+    /// orders.insert("alice", "0001", b"3 apples").wait()?;
+    ///
+    /// let version = database.checkpoint(root.path().join("monday"))?;
+    /// orders.delete("alice", "0001").wait()?;
+    ///
+    /// let monday = Database::open(root.path().join("monday"), Options::default())?;
+    /// let row = monday.table("orders")?.get("alice", "0001")?.expect("deleted later");
+    /// assert_eq!(row.value(), b"3 apples");
+    /// assert_eq!(row.version(), version);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Version> {
+        self.inner.pipeline.checkpoint(dir.as_ref())
+    }
+
     /// Counters and sizes.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -91,23 +91,12 @@ fn damaged_name(path: &Path) -> PathBuf {
 
 /// Copies a damaged file to its other name; nothing if it is missing.
 fn keep_damaged(disk: &dyn Disk, path: &Path) -> Result<()> {
-    let source = match disk.open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        source => source.map_err(|e| Error::io("open", path, e))?,
-    };
-    let to = damaged_name(path);
-    let len = source.len().map_err(|e| Error::io("read the length of", path, e))?;
-    let target = disk.create(&to).map_err(|e| Error::io("create", &to, e))?;
-    let mut buffer = vec![0; WINDOW_BYTES];
-    let mut at = 0;
-    while at < len {
-        let piece = (len - at).min(WINDOW_BYTES as u64) as usize;
-        let piece = buffer.get_mut(..piece).unwrap_or_default();
-        source.read_at(piece, at).map_err(|e| Error::io("read", path, e))?;
-        target.write_at(piece, at).map_err(|e| Error::io("write to", &to, e))?;
-        at += piece.len() as u64;
+    match disk.copy(path, &damaged_name(path)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("copy", path, error))
+        }
+        _ => Ok(()),
     }
-    target.sync().map_err(|e| Error::io("sync", &to, e))
 }
 
 /// A segment being written from start to seal.

@@ -9,6 +9,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
+use crate::env::Disk;
 use crate::error::{Damage, Error, Result};
 pub(crate) use crate::reference::SegmentId;
 use crate::varint::Decoder;
@@ -127,6 +128,16 @@ impl Header {
         }
         Ok(Self { id, after, salt })
     }
+}
+
+/// Makes the log of a new database: one segment without records, which those after `last` go into. Its name is not
+/// durable yet.
+pub(crate) fn begin_log(disk: &dyn Disk, dir: &Path, id: SegmentId, last: Version) -> Result<()> {
+    let path = id.path(dir);
+    let file = disk.create(&path).map_err(|e| Error::io("create", &path, e))?;
+    let written = file.write_at(&Header::new(id, last).encode(), 0);
+    written.map_err(|e| Error::io("write to", &path, e))?;
+    file.sync().map_err(|e| Error::io("sync", &path, e))
 }
 
 /// A segment that gets no more records.

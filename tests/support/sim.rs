@@ -1,6 +1,6 @@
 //! A database on a simulated machine that loses power, and the oracle of what must be left.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
@@ -40,6 +40,8 @@ pub enum Step {
     /// Flushes the memtable.
     Flush,
     Compact,
+    /// Makes a checkpoint in a directory of its own.
+    Checkpoint,
     /// Runs one background job.
     Job,
     /// Closes and opens again.
@@ -52,12 +54,20 @@ pub struct Script {
     options: Options,
     /// States after each write, oldest first, beginning with the newest one acknowledged.
     states: Vec<Model>,
+    /// Directories of checkpoints, what each has to have, and whether it was finished.
+    checkpoints: Vec<(PathBuf, Model, bool)>,
     step: u32,
 }
 
 impl Script {
     pub fn new(env: &SimEnv, options: Options) -> Self {
-        Self { env: env.clone(), options, states: vec![Model::default()], step: 0 }
+        Self {
+            env: env.clone(),
+            options,
+            states: vec![Model::default()],
+            checkpoints: Vec::new(),
+            step: 0,
+        }
     }
 
     /// Runs steps until one fails because the power went, or to the end; says whether it got
@@ -121,6 +131,7 @@ impl Script {
                 Step::Tick => self.env.advance(Duration::from_millis(10)),
                 Step::Flush => database.flush()?,
                 Step::Compact => database.compact()?,
+                Step::Checkpoint => self.checkpoint(&database)?,
                 Step::Job => {
                     self.env.step();
                 }
@@ -140,6 +151,29 @@ impl Script {
         Database::open(Path::new(DIR), self.options.clone())
     }
 
+    fn checkpoint(&mut self, database: &Database) -> Result<()> {
+        let dir = PathBuf::from(format!("/checkpoint-{}", self.checkpoints.len()));
+        self.checkpoints.push((dir.clone(), self.newest().clone(), false));
+        database.checkpoint(&dir)?;
+        self.checkpoints.last_mut().unwrap().2 = true;
+        Ok(())
+    }
+
+    /// A checkpoint has what its database had then. One that was not finished may have nothing, or be refused.
+    fn check_checkpoints(&self, context: &str) {
+        for (dir, model, is_finished) in &self.checkpoints {
+            let database = match Database::open(dir, self.options.clone()) {
+                Err(Error::Corruption(_)) if !is_finished => continue,
+                database => database.unwrap_or_else(|e| panic!("{context}: {dir:?}: {e:?}")),
+            };
+            let found = without_versions(&dump(&database));
+            let is_empty = !is_finished && found == Model::default();
+            assert!(found == *model || is_empty, "{context}: {dir:?}: {}", brief(&found));
+            database.verify().unwrap();
+            database.close().unwrap();
+        }
+    }
+
     fn newest(&self) -> &Model {
         self.states.last().unwrap()
     }
@@ -152,6 +186,7 @@ impl Script {
     /// acknowledged write missing, no batch in part, no write without those before it.
     pub fn check(&mut self, context: &str) {
         let database = self.check_salvaged(context);
+        self.check_checkpoints(context);
         assert!(database.recovery_report().lost.is_empty(), "{context}: a crash is no damage");
     }
 

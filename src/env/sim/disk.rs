@@ -290,6 +290,17 @@ impl Disk for Handle {
         Ok(())
     }
 
+    fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.begin(Operation::Share, &[from, to])?;
+        let inode = state.inode(from)?;
+        state.check_parent(to)?;
+        if state.inode(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.change_names(NameChange { clears: None, sets: Some((to.to_owned(), inode)) });
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.begin(Operation::Remove, &[path])?;
         state.inode(path)?;

@@ -23,6 +23,8 @@ pub enum Operation {
     SyncDir,
     /// Renaming a file; its path is either name.
     Rename,
+    /// Giving a file a second name; its path is either name.
+    Share,
     /// Removing a file.
     Remove,
     /// Listing a directory.

@@ -1,0 +1,159 @@
+//! Checkpoints (R-E08, R-E10, R-E11): a database of its own of all that is committed, made while others write. That
+//! each has what its database had is in `tests/model.rs`, that power may go meanwhile in `tests/crash.rs`.
+
+mod support;
+
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
+use tablestone::{Batch, Database, Error, Version};
+
+use support::model::{dump, value};
+use support::sim::{DIR, sim_options};
+use support::{TestDb, all_rows, options};
+
+const COPY: &str = "/copy";
+
+/// Puts the same in five rows of a table.
+fn put(db: &Database, table: &str, round: u32) -> Version {
+    let mut batch = Batch::new("p");
+    for row in 0..5u8 {
+        batch.upsert([row], round.to_be_bytes());
+    }
+    db.table(table).unwrap().commit(batch).wait().unwrap()
+}
+
+/// R-E08, R-E11: it has whole batches up to one version, of all tables, and none after.
+#[test]
+fn it_has_all_commits_up_to_one_version() {
+    let (root, db) = (tempfile::tempdir().unwrap(), TestDb::new());
+    let tables = ["a", "b"];
+    for table in tables {
+        db.create_table(table).wait().unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut versions = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let round = versions.len();
+                versions.push(put(&db, tables[round % 2], round as u32));
+            }
+            versions
+        });
+        let copies: Vec<(Version, Database)> = (0..8)
+            .map(|n| {
+                let dir = root.path().join(n.to_string());
+                (db.checkpoint(&dir).unwrap(), Database::open(&dir, options()).unwrap())
+            })
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        let versions = writer.join().unwrap();
+        for (version, copy) in copies {
+            let count = versions.iter().filter(|v| **v <= version).count();
+            for (n, name) in tables.into_iter().enumerate() {
+                let newest = (0..count).rfind(|round| round % 2 == n);
+                let values = all_rows(&copy.table(name).unwrap()).into_iter().map(|row| row.2);
+                let expected = newest.map(|round| vec![(round as u32).to_be_bytes().to_vec(); 5]);
+                assert_eq!(values.collect::<Vec<_>>(), expected.unwrap_or_default(), "{count}");
+            }
+            copy.verify().unwrap();
+        }
+    });
+}
+
+/// R-E10: what it has is durable when it is made.
+#[test]
+fn it_survives_power_loss_with_values_that_stay_in_the_log() {
+    let env = SimEnv::new(1);
+    let options = sim_options(&env).large_value_bytes(1_000);
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let table = db.create_table("t").wait().unwrap();
+    for row in 0..40u8 {
+        table.upsert("p", [row], value(1, row, 50 + u16::from(row % 2) * 2_000)).wait().unwrap();
+    }
+    let model = dump(&db);
+    let version = db.checkpoint(COPY).unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    drop(db);
+    let copy = Database::open(COPY, options).unwrap();
+    assert_eq!(dump(&copy), model);
+    assert!(env.list(Path::new(COPY)).iter().any(|name| name.ends_with(".values")));
+    let after = copy.table("t").unwrap().upsert("p", "new", "").wait().unwrap();
+    assert!(after > version, "R-E04");
+}
+
+/// Files are in both directories, and are never written again: what becomes of one database is not seen in the other.
+#[test]
+fn it_shares_files_where_it_can() {
+    let root = tempfile::tempdir().unwrap();
+    let db = Database::open(root.path().join("db"), options()).unwrap();
+    db.create_table("a").wait().unwrap();
+    put(&db, "a", 1);
+    let dir = root.path().join("missing/copy");
+    db.checkpoint(&dir).unwrap();
+    let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let tables: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|e| e == "sst")).collect();
+    assert_eq!(tables.len(), 1);
+    assert_eq!(std::fs::metadata(&tables[0]).unwrap().nlink(), 2);
+    put(&db, "a", 2);
+    db.compact().unwrap();
+    db.close().unwrap();
+    assert_eq!(std::fs::metadata(&tables[0]).unwrap().nlink(), 1, "the database has another");
+    let copy = Database::open(&dir, options()).unwrap();
+    copy.verify().unwrap();
+    assert!(all_rows(&copy.table("a").unwrap()).iter().all(|row| row.2 == 1u32.to_be_bytes()));
+}
+
+#[test]
+fn it_needs_a_directory_without_files() {
+    let (root, db) = (tempfile::tempdir().unwrap(), TestDb::new());
+    let other = root.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("notes.txt"), "mine").unwrap();
+    for dir in [&other, db.dir()] {
+        match db.checkpoint(dir).unwrap_err() {
+            Error::InvalidArgument(why) => assert!(why.contains("empty"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(std::fs::read_to_string(other.join("notes.txt")).unwrap(), "mine");
+}
+
+/// R-E06: what fails is told, takes nothing from the database, and can be tried again.
+#[test]
+fn one_that_fails_leaves_nothing() {
+    let env = SimEnv::new(2);
+    let db = Database::open(DIR, sim_options(&env)).unwrap();
+    db.create_table("a").wait().unwrap();
+    put(&db, "a", 1);
+    db.flush().unwrap();
+    let model = dump(&db);
+    let faults = [
+        (Operation::Share, ".sst"),
+        (Operation::Write, ".log"),
+        (Operation::Sync, ".log"),
+        (Operation::Sync, "MANIFEST"),
+        (Operation::Rename, "CURRENT"),
+        (Operation::SyncDir, COPY),
+    ];
+    for (on, name) in faults {
+        env.fail(Fault::new(on, name, ErrorKind::StorageFull));
+        match db.checkpoint(COPY) {
+            Err(Error::Io(error)) => {
+                assert!(error.path.starts_with(COPY) || on == Operation::Share, "{error}");
+            }
+            other => panic!("{on:?} {name}: {other:?}"),
+        }
+        env.clear_faults();
+        let left = env.list(Path::new(COPY));
+        assert!(left.iter().all(|file| file == "LOCK"), "{on:?} {name}: {left:?}");
+    }
+    db.checkpoint(COPY).unwrap();
+    assert_eq!(dump(&Database::open(COPY, sim_options(&env)).unwrap()), model);
+    assert_eq!(dump(&db), model);
+}
