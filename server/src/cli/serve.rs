@@ -24,7 +24,7 @@ use crate::config::{
     Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
-use crate::service::TableService;
+use crate::service::{TableService, chain};
 use crate::telemetry::Telemetry;
 
 /// How often metrics are summed up.
@@ -53,9 +53,13 @@ pub(super) struct Serve {
     /// The directory of the data [default: tablestone-data]
     #[arg(long, value_name = "DIR", env = "TABLESTONE_DATA")]
     data: Option<PathBuf>,
-    /// Where to answer /health, /ready and /metrics [default: nowhere]
+    /// Where to answer /health, /ready, /metrics and /metrics/tables [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_ADMIN")]
     admin: Option<Maybe>,
+    /// Where POST /checkpoint of --admin makes backups of the data, each in a directory of its own
+    /// [default: nowhere]
+    #[arg(long, value_name = "DIR", env = "TABLESTONE_CHECKPOINTS")]
+    checkpoints: Option<PathBuf>,
     /// When a write is acknowledged: sync (when it would survive a power cut), os, or the time
     /// between syncs such as 100ms [default: sync]
     #[arg(long, value_name = "WHEN", env = "TABLESTONE_DURABILITY", value_parser = parse_durability)]
@@ -104,6 +108,7 @@ impl Serve {
             listen: self.listen,
             admin: self.admin.and_then(|Maybe(admin)| admin),
             data: self.data,
+            checkpoints: self.checkpoints,
             accounts: accounts("TABLESTONE_ACCOUNTS", &variable)?,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,
@@ -172,7 +177,7 @@ async fn serve(config: Config) -> Result<(), CliError> {
         let listener = bind(address, None, limits).await?;
         let address = listener.local_addr()?;
         say(format_args!("tablestone answers /health, /ready, /metrics on {address}"));
-        let handler = Arc::new(admin_of(&served, ready.clone()));
+        let handler = Arc::new(admin_of(&served, ready.clone(), config.checkpoints.clone()));
         admin.spawn(listener.run(handler, &last_shutdown));
     }
     let Some(database) = open_unless(stop.as_mut(), &config).await? else {
@@ -282,7 +287,11 @@ fn open(config: &Config) -> Result<Database, CliError> {
 }
 
 /// What operators ask, of a service that is there when its database has been opened.
-fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness) -> Admin {
+fn admin_of(
+    served: &Arc<OnceLock<Arc<TableService>>>,
+    ready: Readiness,
+    checkpoints: Option<PathBuf>,
+) -> Admin {
     let troubled = Arc::clone(served);
     let trouble = move || {
         let poisoned = troubled.get()?.database().stats().poisoned;
@@ -293,7 +302,13 @@ fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness) -> Admi
         move || served.get().map(|service| show(service)).unwrap_or_default()
     };
     let metrics = shown(|service| service.telemetry().render(&service.database().stats()));
-    Admin::new(ready, trouble, metrics, shown(TableService::table_metrics))
+    let admin = Admin::new(ready, trouble, metrics, shown(TableService::table_metrics));
+    let Some(under) = checkpoints else { return admin };
+    let served = Arc::clone(served);
+    admin.with_checkpoints(move || {
+        let service = served.get().ok_or("the data is not open yet")?;
+        service.checkpoint(&under).map_err(|error| chain(&error))
+    })
 }
 
 async fn sum_up(service: Arc<TableService>) {

@@ -23,6 +23,7 @@ pub struct File {
     listen: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     data: Option<PathBuf>,
+    checkpoints: Option<PathBuf>,
     accounts: Option<Vec<AccountEntry>>,
     tls: Option<TlsEntry>,
     #[serde(default, deserialize_with = "durability")]
@@ -126,6 +127,7 @@ impl File {
             listen: self.listen,
             admin: self.admin,
             data: self.data,
+            checkpoints: self.checkpoints,
             accounts,
             tls_certificate,
             tls_key,

@@ -121,6 +121,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// The directory of the database.
     pub data: PathBuf,
+    /// Where checkpoints are made that operators ask for; none by default.
+    pub checkpoints: Option<PathBuf>,
     /// Who may use it.
     pub accounts: Vec<Account>,
     /// Whether an account has the key that everybody knows.
@@ -146,6 +148,7 @@ impl fmt::Debug for Config {
             .field("listen", &self.listen)
             .field("admin", &self.admin)
             .field("data", &self.data)
+            .field("checkpoints", &self.checkpoints)
             .field("accounts", &accounts)
             .field("tls", &self.tls)
             .field("durability", &self.durability)
@@ -165,6 +168,8 @@ pub struct Partial {
     pub admin: Option<SocketAddr>,
     /// See [`Config::data`].
     pub data: Option<PathBuf>,
+    /// See [`Config::checkpoints`].
+    pub checkpoints: Option<PathBuf>,
     /// Names with their keys.
     pub accounts: Option<NamedKeys>,
     /// The file of the certificate.
@@ -191,6 +196,7 @@ impl Partial {
             listen: self.listen.or(other.listen),
             admin: self.admin.or(other.admin),
             data: self.data.or(other.data),
+            checkpoints: self.checkpoints.or(other.checkpoints),
             accounts: self.accounts.or(other.accounts),
             tls_certificate: self.tls_certificate.or(other.tls_certificate),
             tls_key: self.tls_key.or(other.tls_key),
@@ -222,6 +228,7 @@ impl Partial {
             listen: self.listen.unwrap_or(DEFAULT_LISTEN),
             admin: self.admin,
             data: self.data.unwrap_or_else(|| "tablestone-data".into()),
+            checkpoints: self.checkpoints,
             accounts: account::accounts(accounts)?,
             published_key,
             tls,

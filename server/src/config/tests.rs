@@ -31,6 +31,7 @@ fn a_file_says_everything() {
         listen = "0.0.0.0:80"
         admin = "[::1]:9000"
         data = "/var/lib/tablestone"
+        checkpoints = "/var/backups/tablestone"
         durability = "250ms"
         memory = "1GiB"
         compression = "zstd:3"
@@ -71,6 +72,7 @@ fn a_file_says_everything() {
     assert_eq!(config.listen.port(), 80);
     assert_eq!(config.admin.unwrap().to_string(), "[::1]:9000");
     assert_eq!(config.data.to_str(), Some("/var/lib/tablestone"));
+    assert_eq!(config.checkpoints, Some("/var/backups/tablestone".into()));
     assert_eq!(config.durability, Durability::Interval(Duration::from_millis(250)));
     assert_eq!((config.memory, config.access_log), (1 << 30, true));
     assert_eq!(config.compression, Compression::Zstd(3));

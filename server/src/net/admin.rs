@@ -2,6 +2,7 @@
 //! on an address of its own.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,7 +32,8 @@ impl Readiness {
 }
 
 /// Answers `GET /health` (200 as long as the process does anything), `GET /ready` (200 or 503), `GET /metrics`
-/// and, of each table, `GET /metrics/tables` (the text form of Prometheus).
+/// and, of each table, `GET /metrics/tables` (the text form of Prometheus), and `POST /checkpoint` where that is
+/// [allowed](Self::with_checkpoints).
 pub struct Admin {
     ready: Readiness,
     /// Why the service cannot serve although it listens; `None` if it can.
@@ -39,7 +41,11 @@ pub struct Admin {
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Of each table: apart, because there may be many.
     table_metrics: Box<dyn Fn() -> String + Send + Sync>,
+    checkpoint: Option<Arc<Checkpoint>>,
 }
+
+/// Makes a backup, and says where it is or why there is none.
+type Checkpoint = dyn Fn() -> Result<PathBuf, String> + Send + Sync;
 
 impl Admin {
     /// An admin port's handler.
@@ -50,7 +56,31 @@ impl Admin {
         table_metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
         let (trouble, metrics) = (Box::new(trouble), Box::new(metrics));
-        Self { ready, trouble, metrics, table_metrics: Box::new(table_metrics) }
+        let table_metrics = Box::new(table_metrics);
+        Self { ready, trouble, metrics, table_metrics, checkpoint: None }
+    }
+
+    /// Has each `POST /checkpoint` answered with the directory of a new one, which `make` makes; it may block.
+    #[must_use]
+    pub fn with_checkpoints(
+        mut self,
+        make: impl Fn() -> Result<PathBuf, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.checkpoint = Some(Arc::new(make));
+        self
+    }
+
+    async fn checkpoint(&self) -> Response<AnswerBody> {
+        let Some(make) = self.checkpoint.clone() else {
+            let why = "no checkpoints are made: --checkpoints DIR says where\n";
+            return text(StatusCode::NOT_FOUND, why);
+        };
+        // What goes wrong with the task itself is a panic of `make`.
+        let made = tokio::task::spawn_blocking(move || make()).await;
+        match made.unwrap_or_else(|panic| Err(panic.to_string())) {
+            Ok(dir) => text(StatusCode::OK, format!("{}\n", dir.display())),
+            Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, why + "\n"),
+        }
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<AnswerBody> {
@@ -68,17 +98,21 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/metrics") => metrics((self.metrics)()),
             (&Method::GET | &Method::HEAD, "/metrics/tables") => metrics((self.table_metrics)()),
             (&Method::GET | &Method::HEAD, _) => {
-                let paths = "there are /health, /ready, /metrics and /metrics/tables\n";
+                let paths =
+                    "there are /health, /ready, /metrics, /metrics/tables and POST /checkpoint\n";
                 text(StatusCode::NOT_FOUND, paths)
             }
-            _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET is all that there is\n"),
+            _ => text(StatusCode::METHOD_NOT_ALLOWED, "there are GET and POST /checkpoint\n"),
         }
     }
 }
 
 impl Handler for Admin {
     async fn handle(&self, request: Request<Incoming>, _: Peer) -> Response<AnswerBody> {
-        self.answer(request.method(), request.uri().path())
+        match (request.method(), request.uri().path()) {
+            (&Method::POST, "/checkpoint") => self.checkpoint().await,
+            (method, path) => self.answer(method, path),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
 }
 
 /// An error and its causes in one line.
-fn chain(error: &Error) -> String {
+pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -8,6 +8,7 @@ mod answer;
 mod apply;
 mod call;
 mod catalog;
+mod checkpoint;
 mod cors;
 mod direct;
 mod entities;
@@ -52,6 +53,7 @@ use crate::wire::xml::{ServiceProperties, SignedIdentifier};
 
 pub use self::catalog::OpenError;
 pub(crate) use self::direct::NewTable;
+pub(crate) use self::failure::chain;
 pub(crate) use self::keys::{check as check_keys, check_table_name};
 pub(crate) use self::salvage::{Kept, Named, NamedAgain, name_again};
 

@@ -47,6 +47,44 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     process.stop();
 }
 
+/// A checkpoint of what is served is a data directory of its own, of which one more server can be made.
+#[tokio::test]
+async fn operators_make_checkpoints() {
+    let (directory, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let under = backups.path().join("tables");
+    let arguments = ["--admin", "127.0.0.1:0", "--checkpoints", under.to_str().unwrap()];
+    let mut process = Process::start(tablestone(directory.path(), &arguments));
+    let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+    let mut mine = client(process.address_after("listens on http://")).await;
+    assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
+    let mut dirs = Vec::new();
+    for row in ["1", "2"] {
+        let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+        assert_eq!(mine.post("/people", &entity).await.status, 201);
+        let made = operator.request("operator", "POST", "/checkpoint", &[], b"").await;
+        assert_eq!(made.status, 200, "{}", made.text());
+        dirs.push(made.text().trim_end().to_owned());
+    }
+    let there = std::fs::read_dir(&under).unwrap();
+    let mut there: Vec<_> = there.map(|dir| dir.unwrap().path().display().to_string()).collect();
+    there.sort();
+    assert_eq!(there, dirs);
+    process.stop();
+
+    let restored = TempDir::new().unwrap();
+    std::fs::rename(&dirs[0], restored.path().join("data")).unwrap();
+    let mut process = Process::start(tablestone(restored.path(), &["--admin", "127.0.0.1:0"]));
+    let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+    let mut mine = client(process.address_after("listens on http://")).await;
+    let rows = mine.get("/people()").await.json();
+    let keys: Vec<_> = rows["value"].as_array().unwrap().iter().map(|row| &row["RowKey"]).collect();
+    assert_eq!(keys, ["1"], "what came later is in the other");
+    let made = operator.request("operator", "POST", "/checkpoint", &[], b"").await;
+    assert_eq!(made.status, 404, "nobody said where");
+    assert!(made.text().contains("--checkpoints"), "{}", made.text());
+    process.stop();
+}
+
 /// R-S11: who says nothing has each write synced before it is acknowledged.
 #[tokio::test]
 async fn r_s11_writes_are_synced_unless_somebody_says_otherwise() {
@@ -118,7 +156,7 @@ fn it_says_whose_tables_it_serves() {
     assert!(!log.contains("a2V"), "{log}");
 }
 
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "CONFIG",
     "LISTEN",
     "DATA",
@@ -126,6 +164,7 @@ const VARIABLES: [&str; 12] = [
     "DURABILITY",
     "MEMORY",
     "COMPRESSION",
+    "CHECKPOINTS",
     "TLS_CERTIFICATE",
     "TLS_KEY",
     "ACCESS_LOG",

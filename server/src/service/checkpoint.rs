@@ -1,0 +1,24 @@
+//! Backups of a database that is being served.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tablestone::DateTime;
+
+use super::TableService;
+
+impl TableService {
+    /// Makes a [checkpoint](tablestone::Database::checkpoint) in a new directory of `under`, named for the time,
+    /// such as `2026-11-27T080910.2847123Z`. Blocks.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn checkpoint(&self, under: &Path) -> tablestone::Result<PathBuf> {
+        let now = DateTime::from_system_time(SystemTime::now()).unwrap_or(DateTime::MAX);
+        let name = now.to_string().replace(':', "");
+        let dir = under.join(name);
+        self.database().checkpoint(&dir)?;
+        tracing::info!(dir = %dir.display(), "made a checkpoint");
+        Ok(dir)
+    }
+}
