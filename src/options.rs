@@ -25,7 +25,7 @@ use crate::reference::LARGE_VALUE_BYTES;
 pub enum Durability {
     /// Once it is synced: it survives power loss. The default.
     Sync,
-    /// Once it is written to the operating system, which is synced at least this often: a power
+    /// Once it is written to the operating system, which is synced at least this often, more than zero: a power
     /// loss takes at most that long a tail of the commits, and what came while it was being synced (in the time
     /// of two syncs, where one takes longer than this); a killed process nothing.
     Interval(Duration),
@@ -201,7 +201,7 @@ setters! {
     /// Operations in a batch. Default 100, as the service (R-E07).
     batch_operations: usize;
     /// Bytes of keys and values in a batch, and of what its merges make of it unless it says more
-    /// ([`Batch::merged_bytes`](crate::Batch::merged_bytes)). Default 4 MiB, as the service.
+    /// ([`Batch::merged_bytes`](crate::Batch::merged_bytes)). Default 4 MiB, as the service; at most 1 GiB.
     batch_bytes: usize;
     /// Bytes of a PartitionKey, and of a RowKey. Default 2 KiB (R-E02); at most 16 KiB.
     key_bytes: usize;

@@ -136,7 +136,10 @@ impl<T> Commit<T> {
     ///
     /// # Errors
     /// Conditions that were not met ([`Error::EntityExists`], [`Error::EntityNotFound`],
-    /// [`Error::VersionMismatch`]), limits, [`Error::TableNotFound`]: nothing was changed.
+    /// [`Error::VersionMismatch`]), limits, [`Error::TableNotFound`], [`Error::TableExists`], a batch that names a
+    /// RowKey twice ([`Error::DuplicateRowKey`]), a merge that refuses ([`Error::MergeRefused`], [`Error::Entity`]), a
+    /// name that cannot be ([`Error::InvalidArgument`]), and what reading for a condition or a merge reports
+    /// ([`Error::Corruption`], [`Error::Io`], [`Error::NotAnEntity`]): nothing was changed.
     /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
     /// [`Error::Closed`]: the database was closed before it was written; nothing was changed.
     /// [`Error::Poisoned`]: the log had failed before; nothing was changed.

@@ -50,7 +50,7 @@ pub struct RecoveryReport {
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
     pub lost: Vec<Corruption>,
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): tables whose names were lost, under the
-    /// names that they were given instead, `recovered-` and a number.
+    /// names that they were given instead: `recovered-` and a number, and another one where that is taken.
     pub renamed_tables: Vec<String>,
 }
 

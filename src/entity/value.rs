@@ -80,9 +80,9 @@ impl fmt::Display for ValueType {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text of up to 32 Ki UTF-16 code units.
+    /// Text, by default of up to 32 Ki UTF-16 code units.
     String(String),
-    /// Up to 64 KiB.
+    /// Bytes, by default up to 64 KiB.
     Binary(Vec<u8>),
     /// True or false.
     Boolean(bool),

@@ -146,7 +146,8 @@ impl Database {
     /// Opens an existing table.
     ///
     /// # Errors
-    /// [`Error::TableNotFound`]; what reading the catalog returns.
+    /// [`Error::TableNotFound`]; as [`create_table`](Self::create_table) for the name; what reading the catalog
+    /// returns.
     pub fn table(&self, name: &str) -> Result<Table> {
         check_name(name)?;
         let incarnation = self.inner.catalog.open(&self.inner.pipeline, name)?;
@@ -158,7 +159,8 @@ impl Database {
     /// taken before still read it. Its space is given back in the background: within seconds, if it is
     /// more than a memtable's, unless a snapshot still needs it.
     ///
-    /// The outcome is the version of the drop, or [`Error::TableNotFound`].
+    /// The outcome is the version of the drop, or [`Error::TableNotFound`]; as
+    /// [`create_table`](Self::create_table) for the name.
     pub fn drop_table(&self, name: &str) -> Commit<Version> {
         if let Err(error) = check_name(name) {
             return Commit::refused(Arc::clone(&self.inner.pipeline), error);
@@ -265,7 +267,7 @@ impl Database {
     /// meanwhile the directory may hold files that no database is made of; opening says so.
     ///
     /// ```
-    /// use tablestone::{Database, Options};
+    /// use tablestone::{Database, Options, Precondition};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let root = tempfile::tempdir()?;
@@ -274,12 +276,12 @@ impl Database {
     /// orders.insert("alice", "0001", b"3 apples").wait()?;
     ///
     /// let version = database.checkpoint(root.path().join("monday"))?;
-    /// orders.delete("alice", "0001").wait()?;
+    /// orders.delete("alice", "0001", Precondition::Exists).wait()?;
     ///
     /// let monday = Database::open(root.path().join("monday"), Options::default())?;
     /// let row = monday.table("orders")?.get("alice", "0001")?.expect("deleted later");
-    /// assert_eq!(row.value(), b"3 apples");
-    /// assert_eq!(row.version(), version);
+    /// assert_eq!(row.value, b"3 apples");
+    /// assert_eq!(row.version, version);
     /// # Ok(())
     /// # }
     /// ```

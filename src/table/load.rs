@@ -28,8 +28,8 @@ use crate::version::Version;
 /// A table in the making: rows go in in key order, and [`finish`](Self::finish) makes the table
 /// with all of them, or says why there is none. Dropped before, nothing is left of it.
 ///
-/// Each byte is written once, compressed, without log and without memtable. Several tables can be
-/// loaded at once, and everything else goes on beside it.
+/// Each byte is written once, compressed as [`Options::compression`](crate::Options::compression) has it, without log
+/// and without memtable. Several tables can be loaded at once, and everything else goes on beside it.
 ///
 /// ```
 /// use tablestone::{Database, Error, Options};
@@ -101,7 +101,8 @@ impl TableLoader {
     /// # Errors
     /// [`Error::OutOfOrder`], [`Error::LimitExceeded`]: the row is not taken, and the loader is as
     /// it was; drop it for none of the rows, or go on with those before. [`Error::Closed`],
-    /// [`Error::Poisoned`]; [`Error::Io`]: nothing will be loaded.
+    /// [`Error::Poisoned`]; [`Error::Io`]: nothing will be loaded, and later calls say so as
+    /// [`Error::InvalidArgument`].
     pub fn put(
         &mut self,
         partition_key: impl AsRef<[u8]>,

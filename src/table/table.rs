@@ -20,8 +20,8 @@ use crate::version::Version;
 /// A table: reads through [`TableView`], whose methods it has, and writes.
 ///
 /// Every write returns a [`Commit`] to wait for or to await. PartitionKeys and RowKeys are byte
-/// strings of up to 2 KiB each, ordered by their bytes (for UTF-8 text that is code point order);
-/// both may be empty (R-E01, R-E02). Values are opaque bytes of up to 2 MiB.
+/// strings of up to 2 KiB each, unless [`Options`] say otherwise, ordered by their bytes (for UTF-8 text
+/// that is code point order); both may be empty (R-E01, R-E02). Values are opaque bytes of up to 2 MiB by default.
 ///
 /// ```
 /// use tablestone::{Database, Error, Options, Precondition};

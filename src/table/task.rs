@@ -24,7 +24,7 @@ use crate::wake::wake_each;
 /// Reads on their way: [`wait`](Task::wait) blocks the thread, `.await` does not need one. See
 /// [`Database::run`](crate::Database::run).
 ///
-/// Dropping it gives up the reads: if they have not begun they never will, else they run to their
+/// Polled again after its outcome was taken it gives [`Error::InvalidArgument`]. Dropping it gives up the reads: if they have not begun they never will, else they run to their
 /// end and what they made is dropped.
 ///
 /// ```

@@ -176,7 +176,9 @@ async fn serve(config: Config) -> Result<(), CliError> {
         // It answers while the database is opened, and until requests have ended.
         let listener = bind(address, None, limits).await?;
         let address = listener.local_addr()?;
-        say(format_args!("tablestone answers /health, /ready, /metrics on {address}"));
+        say(format_args!(
+            "tablestone answers /health, /ready, /metrics/tables, /metrics on {address}"
+        ));
         let handler = Arc::new(admin_of(&served, ready.clone(), config.checkpoints.clone()));
         admin.spawn(listener.run(handler, &last_shutdown));
     }

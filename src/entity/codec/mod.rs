@@ -3,7 +3,7 @@
 //! Invariant: finding one property reads the directory only, decodes no other property, and
 //! believes no offset. Bytes that are no row give a [`RowError`](super::RowError), never a panic.
 //!
-//! A row of `n` properties, `off` being u16, or u32 if names or values take more than 64 KiB:
+//! A row of `n` properties, `off` being u16, or u32 if names or values take 64 KiB or more:
 //!
 //! ```text
 //! format       u8       1
