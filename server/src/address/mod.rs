@@ -9,7 +9,7 @@ mod text;
 
 pub use query::{Parameter, QueryString};
 pub use resource::{Resource, push_entity_address};
-pub(crate) use resource::{push_partition_address, push_row_address};
+pub(crate) use resource::{push_partition_address, push_row_address, wrong_keys};
 
 use std::borrow::Cow;
 

@@ -30,6 +30,13 @@ pub enum Resource {
         /// Its RowKey.
         row_key: String,
     },
+    /// What nothing is: `t/Tables` or `t/Tables('s')`, which who has a table's address for the account's asks for.
+    TablesOf {
+        /// The table's name in whatever case.
+        table: String,
+        /// Whether a name stands behind it.
+        is_named: bool,
+    },
     /// Entity group transactions: `$batch`.
     Batch,
 }
@@ -52,9 +59,14 @@ impl Resource {
             },
             (name, keys) => {
                 let keys = keys.map_or(Ok(Keys::None), |keys| KeyReader::read(keys, path))?;
-                // Who has a table's address for the account's asks for `Tables` of the table.
-                match name.rsplit_once('/') {
-                    Some((table, set)) if is_tables(set) => Self::of_table(account, table, keys),
+                match (name.rsplit_once('/'), &keys) {
+                    (Some((table, set)), Keys::None | Keys::Name(_)) if is_tables(set) => {
+                        let is_named = matches!(keys, Keys::Name(_));
+                        Ok(Self::TablesOf { table: table.to_owned(), is_named })
+                    }
+                    (Some((_, "$batch")), Keys::None) => {
+                        Err(ErrorCode::MediaTypeNotSupported.error())
+                    }
                     _ => Self::of_table(account, name, keys),
                 }
             }
@@ -71,14 +83,18 @@ impl Resource {
             (false, Keys::Pair { partition_key, row_key }) => {
                 Ok(Self::Entity { table, partition_key, row_key })
             }
-            (true, Keys::Pair { .. }) | (false, Keys::Name(_)) => Err(ErrorCode::InvalidInput
-                .because(format_args!(
-                    "The number of keys specified in the URI does not match number of key \
-                     properties for the resource '{account}.{}'.",
-                    shown(name)
-                ))),
+            (true, Keys::Pair { .. }) | (false, Keys::Name(_)) => Err(wrong_keys(account, name)),
         }
     }
+}
+
+/// What an address says that has as many keys as something else.
+pub(crate) fn wrong_keys(account: &str, name: &str) -> ServiceError {
+    ErrorCode::InvalidInput.because(format_args!(
+        "The number of keys specified in the URI does not match number of key properties for the resource \
+         '{account}.{}'.",
+        shown(name)
+    ))
 }
 
 fn is_tables(name: &str) -> bool {
@@ -253,8 +269,9 @@ mod tests {
             ("t", Resource::Entities { table: table() }),
             ("t()", Resource::Entities { table: table() }),
             ("%74%28%29", Resource::Entities { table: table() }),
-            ("t/Tables", Resource::Entities { table: table() }),
-            ("t/Tables()", Resource::Entities { table: table() }),
+            ("t/Tables", Resource::TablesOf { table: table(), is_named: false }),
+            ("t/Tables()", Resource::TablesOf { table: table(), is_named: false }),
+            ("t/Tables('s')", Resource::TablesOf { table: table(), is_named: true }),
             ("$batch", Resource::Batch),
             ("%24batch", Resource::Batch),
         ] {
@@ -311,7 +328,6 @@ mod tests {
             "t(partitionkey='p',RowKey='r')",
             "t(PartitionKey='O'Brien',RowKey='r')",
             "t('p')",
-            "t/Tables('t')",
             "Tables(PartitionKey='p',RowKey='r')",
             "Tables('t",
         ] {

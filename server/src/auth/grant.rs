@@ -169,18 +169,22 @@ impl Grant {
         if allowed { Ok(()) } else { self.allow(Operation::QueryEntities, table) }
     }
 
-    /// Whether an entity is within the grant.
+    /// Whether an entity is within the grant. Reads do not find one that is not.
+    #[must_use]
+    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
+        self.range().is_none_or(|range| range.contains(partition_key, row_key))
+    }
+
+    /// Refuses a write of an entity that is not within the grant.
     ///
     /// # Errors
     /// [`ErrorCode::AuthorizationFailure`].
-    pub fn allow_entity(&self, partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
-        match self.range() {
-            Some(range) if !range.contains(partition_key, row_key) => {
-                let reason = "the entity is outside of the signature's range";
-                Err(refused(ErrorCode::AuthorizationFailure, &reason))
-            }
-            _ => Ok(()),
+    pub fn allow_write(&self, partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
+        if self.contains(partition_key, row_key) {
+            return Ok(());
         }
+        let reason = "the entity is outside of the signature's range";
+        Err(refused(ErrorCode::AuthorizationFailure, &reason))
     }
 
     /// The entities that the grant is limited to; `None` if it is not.

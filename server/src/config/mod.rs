@@ -25,6 +25,9 @@ use crate::auth::Account;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10002);
 
+/// The least memory that the engine works with.
+const LEAST_MEMORY: usize = 64 << 10;
+
 /// Why the server cannot run as it is told to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,6 +70,19 @@ pub enum ConfigError {
     NoKey {
         /// The account.
         name: String,
+    },
+    /// Accounts were said, and none of them.
+    #[error(
+        "there is no account: expected one at least, or nothing said of them for {DEVELOPMENT_ACCOUNT}"
+    )]
+    NoAccount,
+    /// The database has too little memory.
+    #[error("memory is {bytes} bytes: expected at least {least}")]
+    Memory {
+        /// What was said.
+        bytes: usize,
+        /// The least that will do.
+        least: usize,
     },
     /// Two accounts have one name.
     #[error("account {name} is there twice")]
@@ -215,6 +231,13 @@ impl Partial {
     pub fn resolve(self) -> Result<Config, ConfigError> {
         let development = || vec![(DEVELOPMENT_ACCOUNT.into(), vec![DEVELOPMENT_KEY.into()])];
         let accounts = self.accounts.unwrap_or_else(development);
+        if accounts.is_empty() {
+            return Err(ConfigError::NoAccount);
+        }
+        let memory = self.memory.map_or(256 << 20, Size::bytes);
+        if memory < LEAST_MEMORY {
+            return Err(ConfigError::Memory { bytes: memory, least: LEAST_MEMORY });
+        }
         let published_key =
             accounts.iter().any(|(_, keys)| keys.iter().any(|key| key == DEVELOPMENT_KEY));
         let tls = match (self.tls_certificate, self.tls_key) {
@@ -233,7 +256,7 @@ impl Partial {
             published_key,
             tls,
             durability: self.durability.unwrap_or(Durability::Sync),
-            memory: self.memory.map_or(256 << 20, Size::bytes),
+            memory,
             compression: self.compression.unwrap_or(Compression::Automatic),
             limits,
             access_log: self.access_log.unwrap_or(false),

@@ -231,6 +231,8 @@ fn what_cannot_be_says_where() {
         |name, keys| resolve(&*format!("[[accounts]]\nname = '{name}'\nkeys = [{keys}]").leak());
     assert!(account("No", "'a2V5'").contains("\"No\" is no account's name"));
     assert!(account("mine", "").contains("account mine has no key"));
+    assert!(resolve("accounts = []").contains("there is no account"));
+    assert_eq!(resolve("memory = '0'"), "memory is 0 bytes: expected at least 65536");
     assert!(account("mine", "'secret!'").contains("base64"));
     assert!(!account("mine", "'secret!'").contains("secret!"));
     let small = resolve("limits = { body_memory = '1MiB' }");

@@ -26,9 +26,11 @@ impl TableService {
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
         // What was stored within other limits is read.
-        keys::check(partition_key, row_key, Limits::MOST_KEY_LENGTH)?;
-        call.grant.allow_entity(partition_key, row_key)?;
+        keys::check_address(partition_key, row_key, Limits::MOST_KEY_LENGTH)?;
         let print = Print::new(call, table)?;
+        if !call.grant.contains(partition_key, row_key) {
+            return Err(ErrorCode::ResourceNotFound.error());
+        }
         let format = print.format;
         let found = match self.waits.at_once(|| print.entity(partition_key, row_key)) {
             Some(found) => found?,

@@ -7,10 +7,30 @@ use crate::error::{ErrorCode, ServiceError};
 /// Lengths that a table's name may have.
 const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
+/// What parts an address, so that no key in one can have it.
+const SLASHES: [char; 2] = ['/', '\\'];
+
 /// Refuses keys that no entity may have, or that are longer than this in UTF-16 units.
 pub(crate) fn check(partition_key: &str, row_key: &str, limit: usize) -> Result<(), ServiceError> {
     check_key("PartitionKey", partition_key, limit)?;
     check_key("RowKey", row_key, limit)
+}
+
+/// The same of keys in an address, of which mistakes are told in fewer words.
+pub(super) fn check_address(
+    partition_key: &str,
+    row_key: &str,
+    limit: usize,
+) -> Result<(), ServiceError> {
+    check(partition_key, row_key, limit).map_err(|error| match error.code() {
+        ErrorCode::OutOfRangeInput
+            if partition_key.contains(SLASHES) || row_key.contains(SLASHES) =>
+        {
+            ErrorCode::InvalidInput.because("Bad Request - Error in query syntax.")
+        }
+        ErrorCode::OutOfRangeInput => ErrorCode::OutOfRangeInput.error(),
+        _ => error,
+    })
 }
 
 /// What a client hears who looks for an entity that is not there: of keys that none could be stored under,
@@ -49,7 +69,7 @@ pub(crate) fn check_table_name(name: &str) -> Result<(), ServiceError> {
             .because("The specified resource name length is not within the permissible limits."));
     }
     if name.eq_ignore_ascii_case("tables") {
-        return Err(ErrorCode::InvalidInput.because("There can be no table of that name."));
+        return Err(ErrorCode::InvalidInput.error());
     }
     Ok(())
 }
@@ -84,6 +104,22 @@ mod tests {
         }
         let message = check("a/b", "", 512).unwrap_err().message().to_owned();
         assert_eq!(message, "The 'PartitionKey' parameter of value 'a/b' is out of range.");
+    }
+
+    /// R-S05: of keys in an address the service tells something else.
+    #[test]
+    fn r_s05_keys_in_addresses_have_errors_of_their_own() {
+        let check = |partition_key, row_key| {
+            let error = check_address(partition_key, row_key, 2).unwrap_err();
+            (error.code(), error.message().to_owned())
+        };
+        let syntax = (ErrorCode::InvalidInput, "Bad Request - Error in query syntax.".to_owned());
+        assert_eq!(check("a/", "r"), syntax);
+        assert_eq!(check("p", "\\"), syntax);
+        let range = "One of the request inputs is out of range.".to_owned();
+        assert_eq!(check("#", "r"), (ErrorCode::OutOfRangeInput, range));
+        assert_eq!(check("p", "abc").0, ErrorCode::PropertyValueTooLarge);
+        assert!(check_address("p", "r", 2).is_ok());
     }
 
     /// R-S05: what a table may be called.

@@ -191,6 +191,10 @@ impl TableService {
         }
         let place = self.place(head)?;
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
+        // Seconds. They are not kept to: the server's own limits bound what an operation takes.
+        if query.given(Parameter::Timeout).is_some_and(|seconds| seconds.parse::<u32>().is_err()) {
+            return Err(ErrorCode::InvalidQueryParameterValue.error());
+        }
         let version = ApiVersion::of(&head.headers)?.or(common.version());
         let signed = Signed {
             method: &head.method,
@@ -288,7 +292,13 @@ impl TableService {
                 *action = Action::EntityGroupTransaction;
                 self.transaction(call, body).await
             }
-            (Resource::Entities { .. }, Verb::Post, None) | (Resource::Entity { .. }, _, None) => {
+            (Resource::TablesOf { table, is_named }, verb, None)
+                if *is_named || verb != Verb::Post =>
+            {
+                Err(tables::not_of_table(call, table, *is_named))
+            }
+            (Resource::Entities { .. } | Resource::TablesOf { .. }, Verb::Post, None)
+            | (Resource::Entity { .. }, _, None) => {
                 *action = write::action(call.verb, &call.head.headers);
                 self.write_entity(call, body).await
             }
@@ -332,10 +342,12 @@ impl TableService {
     }
 }
 
-/// The version of a signature in the address.
+/// The version that a signature in the address asks for: by `api-version`, else that of its own form.
 fn signed_version(head: &Parts) -> Option<ApiVersion> {
     let query = head.uri.query().filter(|query| query.contains("sv="))?;
-    QueryString::parse(query).ok()?.get(Parameter::SignedVersion).and_then(ApiVersion::parse)
+    let query = QueryString::parse(query).ok()?;
+    let form = query.get(Parameter::SignedVersion)?;
+    ApiVersion::parse(query.given(Parameter::ApiVersion).unwrap_or(form))
 }
 
 impl Handler for TableService {

@@ -12,6 +12,7 @@ use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys::check_table_name;
 use super::properties;
+use crate::address::wrong_keys;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, names, request_format};
@@ -24,6 +25,17 @@ pub(super) fn get(call: &Call<'_>, table: &str) -> Result<Answer, ServiceError> 
     let format = call.format()?;
     let table = call.account.table(table).ok_or(ErrorCode::ResourceNotFound)?;
     Ok(single(call, StatusCode::OK, format, &table.name))
+}
+
+/// What is wrong with a request for `Tables` of a table: by these codes SDKs know that they have a table's address
+/// for the account's.
+pub(super) fn not_of_table(call: &Call<'_>, table: &str, is_named: bool) -> ServiceError {
+    let allowed = call.allow(Operation::QueryEntities, Some(table));
+    match allowed.and_then(|()| call.table(table)) {
+        Err(error) => error,
+        Ok(table) if is_named => wrong_keys(call.account.name(), &table.name),
+        Ok(_) => ErrorCode::NotImplemented.error(),
+    }
 }
 
 /// The answer to Get Table ACL.

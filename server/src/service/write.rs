@@ -74,7 +74,10 @@ impl<'t> Order<'t> {
         let tag = if_match.map(str::parse::<IfMatch>).transpose();
         let tag = tag.map_err(|error| ErrorCode::InvalidInput.because(error))?;
         match (resource, verb) {
-            (Resource::Entities { table }, Verb::Post) => {
+            (
+                Resource::Entities { table } | Resource::TablesOf { table, is_named: false },
+                Verb::Post,
+            ) => {
                 Ok(Self { table, kind: Kind::Put, precondition: Precondition::Absent, keys: None })
             }
             (Resource::Entity { table, partition_key, row_key }, verb) => {
@@ -112,20 +115,24 @@ impl<'t> Order<'t> {
         body: impl FnOnce() -> Result<EntityBody<'r>, ServiceError>,
     ) -> Result<Write<'r>, ServiceError> {
         let Self { kind, precondition, keys, .. } = self;
-        let mut body = if kind == Kind::Delete { EntityBody::default() } else { body()? };
-        let (partition_key, row_key) = match keys {
-            // The address's keys count, whatever the body's are.
-            Some((partition_key, row_key)) => {
-                (partition_key.to_owned().into(), row_key.to_owned().into())
-            }
-            None => body.take_keys()?,
-        };
         let longest = match kind {
             Kind::Put | Kind::Merge => call.limits.key_length,
             Kind::Delete => Limits::MOST_KEY_LENGTH,
         };
-        keys::check(&partition_key, &row_key, longest)?;
-        call.grant.allow_entity(&partition_key, &row_key)?;
+        let mut body = if kind == Kind::Delete { EntityBody::default() } else { body()? };
+        let (partition_key, row_key) = match keys {
+            // The address's keys count, whatever the body's are.
+            Some((partition_key, row_key)) => {
+                keys::check_address(partition_key, row_key, longest)?;
+                (partition_key.to_owned().into(), row_key.to_owned().into())
+            }
+            None => {
+                let (partition_key, row_key) = body.take_keys()?;
+                keys::check(&partition_key, &row_key, longest)?;
+                (partition_key, row_key)
+            }
+        };
+        call.grant.allow_write(&partition_key, &row_key)?;
         Ok(Write { kind, precondition, partition_key, row_key, body })
     }
 }

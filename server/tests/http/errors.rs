@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tablestone_server::config::Limits;
 
-use crate::support::Server;
+use crate::support::{Answer, Server};
 
 /// R-S05: the limits of the data model.
 #[tokio::test]
@@ -92,11 +92,29 @@ async fn r_s05_keys_have_their_rules() {
         let refused = client.post("/people", &entity.to_string()).await;
         assert_eq!(refused.failure(), (400, code), "{key}");
     }
-    let refused = client.get("/people(PartitionKey='a%2Fb',RowKey='r')").await;
-    assert_eq!(refused.failure(), (400, "OutOfRangeInput"));
+    let entity = r#"{"PartitionKey":"a/b","RowKey":"r"}"#;
+    let expected = "The 'PartitionKey' parameter of value 'a/b' is out of range.";
+    let refused = client.post("/people", entity).await;
+    check_message(&refused, expected);
+    // Keys in an address have other errors.
+    for (key, code, expected) in [
+        ("a%2Fb", "InvalidInput", "Bad Request - Error in query syntax."),
+        ("a%23", "OutOfRangeInput", "One of the request inputs is out of range."),
+    ] {
+        let path = format!("/people(PartitionKey='p',RowKey='{key}')");
+        for method in ["GET", "PUT", "MERGE", "DELETE"] {
+            let any = [("If-Match", "*")];
+            let refused = client.send(method, &path, &any, "{}").await;
+            assert_eq!(refused.failure(), (400, code), "{method} {key}");
+            check_message(&refused, expected);
+        }
+    }
+}
+
+fn check_message(refused: &Answer, expected: &str) {
     let message = &refused.json()["odata.error"]["message"]["value"];
-    let expected = "The 'PartitionKey' parameter of value 'a/b' is out of range.\nRequestId:";
-    assert!(message.as_str().unwrap().starts_with(expected), "{message}");
+    let message = message.as_str().unwrap();
+    assert!(message.starts_with(&format!("{expected}\nRequestId:")), "{message}");
 }
 
 #[tokio::test]

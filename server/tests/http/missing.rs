@@ -106,7 +106,13 @@ async fn r_s05_an_accounts_address_with_a_tables_name() {
     let table = r#"{"TableName":"people"}"#;
     let created = client.post("/people/Tables", table).await;
     assert_eq!(created.failure(), (404, "TableNotFound"));
+    let deleted = client.delete("/people/Tables('people')").await;
+    assert_eq!(deleted.failure(), (404, "TableNotFound"));
+    assert_eq!(client.get("/people/Tables").await.failure(), (404, "TableNotFound"));
+    let batch = client.post("/people/$batch", "").await;
+    assert_eq!(batch.failure(), (415, "MediaTypeNotSupported"));
     assert_eq!(client.post("/Tables", table).await.status, 201);
+    assert_eq!(client.get("/people/Tables").await.failure(), (501, "NotImplemented"));
     let created = client.post("/people/Tables", table).await;
     assert_eq!(created.failure(), (400, "PropertiesNeedValue"));
     let deleted = client.delete("/people/Tables('people')").await;
