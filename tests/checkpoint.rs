@@ -6,11 +6,13 @@ mod support;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Batch, Database, Error, Version};
+use tablestone::{Batch, Database, Error, Options, Version};
 
+use support::hooked::HookedEnv;
 use support::model::{dump, value};
 use support::sim::{DIR, sim_options};
 use support::{TestDb, all_rows, options};
@@ -70,6 +72,14 @@ fn it_has_all_commits_up_to_one_version() {
 fn it_survives_power_loss_with_values_that_stay_in_the_log() {
     let env = SimEnv::new(1);
     let options = sim_options(&env).large_value_bytes(1_000);
+    survives(&env, &options);
+    // Its disk knows no second names: files are copied.
+    let env = SimEnv::new(1);
+    let hooked = HookedEnv::new(env.clone(), |_| Ok(()));
+    survives(&env, &options.env(Arc::new(hooked)));
+}
+
+fn survives(env: &SimEnv, options: &Options) {
     let db = Database::open(DIR, options.clone()).unwrap();
     let table = db.create_table("t").wait().unwrap();
     for row in 0..40u8 {
@@ -79,7 +89,7 @@ fn it_survives_power_loss_with_values_that_stay_in_the_log() {
     let version = db.checkpoint(COPY).unwrap();
     env.crash(CrashStyle::LoseUnsynced);
     drop(db);
-    let copy = Database::open(COPY, options).unwrap();
+    let copy = Database::open(COPY, options.clone()).unwrap();
     assert_eq!(dump(&copy), model);
     assert!(env.list(Path::new(COPY)).iter().any(|name| name.ends_with(".values")));
     let after = copy.table("t").unwrap().upsert("p", "new", "").wait().unwrap();
