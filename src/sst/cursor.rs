@@ -7,15 +7,14 @@
 use super::Reader;
 use super::ahead::Ahead;
 use super::block::{Block, Shape};
+use super::current::{Advanced, Current};
 use super::index::{BlockHandle, NEWEST};
-use super::raw_entry::RawEntry;
 use super::reader::{BLOCK_END_BYTES, Place};
 use super::run::{FirstEntry, Run};
 use super::source::{Caching, Held};
 use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
-use crate::error::{Damage, Result};
-use crate::key::common_prefix;
+use crate::error::Result;
 use crate::version::Version;
 
 /// After so many older versions of one key, the next key is looked up rather than walked to.
@@ -45,112 +44,10 @@ struct OpenBlock<'a> {
     ahead: Ahead<'a>,
 }
 
-/// The entry that the cursor is on.
-#[derive(Debug)]
-struct Current {
-    valid: bool,
-    key: Vec<u8>,
-    version: Version,
-    kind: Kind,
-    /// Where its value is in the payload of the open block: up to `next`.
-    value: usize,
-    /// Offset of the entry after.
-    next: usize,
-    /// See [`Cursor::kept`].
-    kept: usize,
-}
-
-/// Where a step within a block came to.
-struct Advanced<'b> {
-    /// It is the same key.
-    is_same: bool,
-    /// How many bytes it has in common with the key before, as far as that is known.
-    kept: usize,
-    value: &'b [u8],
-}
-
-impl Current {
-    /// Goes on an entry whose key begins with the first `entry.shared` bytes of `self.key`.
-    fn set(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
-        if entry.shared > self.key.len() {
-            let at = entry.next as u64;
-            return Err(Damage::new(at, "an entry after its key's prefix", "another"));
-        }
-        self.set_key(entry);
-        self.set_body(block, entry)
-    }
-
-    /// The same for the entry at `offset`, the one after.
-    /// `None`, and no change, if [`set`](Self::set) has something to say against it.
-    // Always: every row of every scan goes through it.
-    #[inline(always)]
-    fn advance<'b>(&mut self, block: &Block<'b>, offset: usize) -> Option<Advanced<'b>> {
-        let entry = block.entry_parts(offset)?;
-        let (version, value) = block.body_parts(&entry)?;
-        let before = self.key.len();
-        if entry.shared > before {
-            return None;
-        }
-        // An entry shares all that it can, but at a restart.
-        let kept = match entry.shared {
-            0 => common_prefix(&self.key, entry.suffix),
-            shared => shared,
-        };
-        let is_same = kept == before && kept == entry.shared + entry.suffix.len();
-        entry.put_key(&mut self.key, kept);
-        self.set_parts(&entry, version, value);
-        Some(Advanced { is_same, kept, value })
-    }
-
-    /// Goes on an entry whose key is `self.key`.
-    fn set_body(&mut self, block: &Block<'_>, entry: &RawEntry<'_>) -> Result<(), Damage> {
-        let (version, value) = block.body(entry)?;
-        self.set_parts(entry, version, value);
-        Ok(())
-    }
-
-    #[inline]
-    fn set_key(&mut self, entry: &RawEntry<'_>) {
-        self.kept = self.kept.min(entry.shared);
-        entry.put_key(&mut self.key, entry.shared);
-    }
-
-    /// Its value, in the payload of the open block.
-    #[inline]
-    fn value<'b>(&self, payload: &'b [u8]) -> &'b [u8] {
-        payload.get(self.value..self.next).unwrap_or_default()
-    }
-
-    /// The entry, in the payload of the open block.
-    #[inline]
-    fn entry<'e>(&'e self, payload: &'e [u8]) -> Entry<'e> {
-        let value = self.value(payload);
-        Entry { key: &self.key, version: self.version, kind: self.kind, value }
-    }
-
-    #[inline]
-    fn set_parts(&mut self, entry: &RawEntry<'_>, version: Version, value: &[u8]) {
-        self.version = version;
-        self.kind = entry.kind(value);
-        self.value = entry.next - value.len();
-        self.next = entry.next;
-        self.valid = true;
-    }
-}
-
 impl<'a> SstCursor<'a> {
     pub(super) fn new(reader: &'a Reader, caching: Caching) -> Self {
-        let current = Current {
-            valid: false,
-            key: Vec::new(),
-            version: Version::ZERO,
-            kind: Kind::Delete,
-            value: 0,
-            next: 0,
-            kept: 0,
-        };
         let way = if caching == Caching::Keep { Way::default() } else { Way::long() };
-        Self { reader, caching, way, block: None, current, run: Run::default() }
+        Self { reader, caching, way, block: None, current: Current::none(), run: Run::default() }
     }
 
     /// Positions on the first entry at or after (`key`, `at`).

@@ -19,6 +19,7 @@ pub(crate) mod bench;
 mod bits;
 mod block;
 mod block_builder;
+mod current;
 mod cursor;
 mod estimate;
 mod filter;

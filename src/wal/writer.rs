@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::group::Group;
-use super::plan::{Ahead, FIRST_ZEROS_BYTES, SegmentPlan};
+use super::plan::{FIRST_ZEROS_BYTES, SegmentPlan};
 use super::record::{
     HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, record_bytes,
 };
@@ -41,7 +41,6 @@ use super::segment::{self, SealedSegment, SegmentId};
 use super::segments::{OpenSegment, Segments};
 use super::syncs::Syncs;
 use super::writeback::Writeback;
-use super::zeros::write_zeros;
 use crate::env::{BLOCK_BYTES, Disk};
 use crate::error::{Error, Limit, Result};
 use crate::reference::LogPlace;
@@ -49,21 +48,8 @@ use crate::version::Version;
 
 /// A group is written in pieces of about this, so that the buffer it is gathered in stays small.
 const PIECE_BYTES: usize = 1 << 20;
-/// A segment that would have to grow and has so many bytes is given up for one that was prepared with
-/// more zeros: those that the writer writes itself are time that commits wait for.
-const GIVE_UP_BYTES: u64 = 1 << 20;
-/// The next segment, if it needs no zeros, is prepared once this part of one is full: it takes a few
-/// syncs, of a device that large commits keep busy.
-const PREPARED_AFTER_PART: u64 = 8;
-/// Each time that the writer has zeros or room made ahead it is twice as much as before, up to this: an idle
-/// log does not hold much space.
-const MAX_STRIDE_BYTES: usize = 4 << 20;
 /// A segment that is not this part full is not worth another file, which takes a few syncs to make.
 const RELEASED_FROM_PART: u64 = 32;
-
-/// After a failed attempt to make the next segment, this much more, or a segment's worth, is appended before
-/// the next attempt: each waits for the file system while it holds the log.
-const RETRY_BYTES: u64 = 1 << 20;
 
 /// Commits from this length on gain nothing from zeros ahead: what they write is more than what a sync
 /// spares. Nor do they from being written together with others.
@@ -81,27 +67,27 @@ pub(crate) struct RecordRef<'a> {
 /// Writes the log. One driver has it at a time; [`segments`](Self::segments) is for the others.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    segments: Arc<Segments>,
-    active: OpenSegment,
+    pub(super) segments: Arc<Segments>,
+    pub(super) active: OpenSegment,
     /// Where the next record goes.
-    end: u64,
-    syncs: Syncs,
+    pub(super) end: u64,
+    pub(super) syncs: Syncs,
     /// The segment that this writer began with.
     first: SegmentId,
-    last: Version,
+    pub(super) last: Version,
     /// How many bytes were made ready ahead the last time.
-    stride: usize,
+    pub(super) stride: usize,
     /// What goes to `end`.
-    group: Group,
+    pub(super) group: Group,
     failed: Option<Arc<str>>,
     /// Bytes of large records in the segment.
-    large_bytes: u64,
+    pub(super) large_bytes: u64,
     /// The segment ends before a later record.
-    boundary: Version,
+    pub(super) boundary: Version,
     /// Before this offset the next segment is not wanted again of a background job.
-    wanted_again: u64,
+    pub(super) wanted_again: u64,
     /// Before this offset it is not tried again to begin it.
-    tried_again: u64,
+    pub(super) tried_again: u64,
 }
 
 impl Writer {
@@ -142,26 +128,6 @@ impl Writer {
         Arc::clone(&self.segments)
     }
 
-    /// Whether a background job should call [`Segments::prepare`] now. Not said again of one at once.
-    pub(crate) fn wants_next_segment(&mut self) -> bool {
-        if self.end < self.wanted_again {
-            return false;
-        }
-        let bytes = self.usual_bytes();
-        let enough = match self.active.prewritten {
-            prewritten if self.segments.zeros_ahead() && prewritten < bytes => {
-                GIVE_UP_BYTES.max(prewritten / 2)
-            }
-            _ if self.segments.zeros_ahead() => bytes / 2,
-            _ => bytes / PREPARED_AFTER_PART,
-        };
-        let wanted = self.end > enough && !self.segments.is_prepared();
-        if wanted {
-            self.wanted_again = self.end + self.retry_bytes();
-        }
-        wanted
-    }
-
     /// Appends a group of records with ascending versions, in one write unless it is large or
     /// comes to the end of a segment. Durable after [`sync`](Self::sync).
     ///
@@ -195,26 +161,6 @@ impl Writer {
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.check_usable()?;
         let outcome = self.sync_active();
-        self.remember_failure(outcome)
-    }
-
-    /// Has the segment end before the first record after `version`, which is not appended yet: so what
-    /// is flushed together is in segments of its own.
-    pub(crate) fn end_segment_after(&mut self, version: Version) {
-        self.boundary = version;
-    }
-
-    /// Ends the segment now, if it has records and none of them is later than `version`; it is not
-    /// synced.
-    ///
-    /// # Errors
-    /// What the operating system refuses; and from then on [`Error::Poisoned`].
-    pub(crate) fn end_segment(&mut self, version: Version) -> Result<()> {
-        self.check_usable()?;
-        if self.last > version || self.is_empty() {
-            return Ok(());
-        }
-        let outcome = self.rotate();
         self.remember_failure(outcome)
     }
 
@@ -278,7 +224,7 @@ impl Writer {
         Ok(begun)
     }
 
-    fn new_writeback(&mut self) -> Arc<Writeback> {
+    pub(super) fn new_writeback(&mut self) -> Arc<Writeback> {
         let before = self.syncs.take_newest();
         let (file, path) = (Arc::clone(&self.active.file), self.active.path.clone());
         Arc::new(Writeback::new(file, path, self.end, self.last, before))
@@ -305,14 +251,14 @@ impl Writer {
         Ok(self.last)
     }
 
-    fn check_usable(&self) -> Result<()> {
+    pub(super) fn check_usable(&self) -> Result<()> {
         match &self.failed {
             Some(reason) => Err(Error::Poisoned(Arc::clone(reason))),
             None => Ok(()),
         }
     }
 
-    fn remember_failure(&mut self, outcome: Result<()>) -> Result<()> {
+    pub(super) fn remember_failure(&mut self, outcome: Result<()>) -> Result<()> {
         if let Err(error) = &outcome {
             let source = std::error::Error::source(error);
             let reason = source.map_or_else(|| error.to_string(), |s| format!("{error}: {s}"));
@@ -400,7 +346,7 @@ impl Writer {
     }
 
     /// Whether the segment has no records.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.end + self.group.len() as u64 == segment::HEADER_BYTES as u64
     }
 
@@ -445,92 +391,12 @@ impl Writer {
     }
 
     /// Whether most of the segment is large records.
-    fn is_mostly_large(&self) -> bool {
+    pub(super) fn is_mostly_large(&self) -> bool {
         2 * self.large_bytes > self.end + self.group.len() as u64
     }
 
-    /// Writes zeros ahead of what is written, or has room made there. Records do without: where there is
-    /// no room for them, or a fault, writing or syncing them says so.
-    fn go_ahead(&mut self) {
-        let ahead = self.segments.plan().ahead;
-        let from = self.active.prewritten;
-        let to = from + self.next_ahead(from) as u64;
-        if ahead == Ahead::Nothing || from == to {
-            return;
-        }
-        let OpenSegment { file, path, .. } = &self.active;
-        if ahead == Ahead::Room {
-            file.reserve(self.end, to);
-        } else if let Err(error) = write_zeros(&**file, from, to) {
-            tracing::debug!(%error, path = %path.display(), "no zeros could be written ahead");
-            return;
-        }
-        self.active.prewritten = to;
-    }
-
-    /// How many bytes to make ready behind that offset; not beyond the segment's end.
-    fn next_ahead(&mut self, offset: u64) -> usize {
-        self.stride = (2 * self.stride).min(MAX_STRIDE_BYTES);
-        let ends = [self.usual_bytes(), self.segments.plan().bytes];
-        let room = ends.iter().find(|end| **end > offset).map_or(0, |end| end - offset);
-        usize::try_from(room).unwrap_or(MAX_STRIDE_BYTES).min(self.stride)
-    }
-
-    /// Goes on with the next segment if a record of that size and the seal do not fit this one, or
-    /// not as it is to be while the next one is ready: not without growing, or beyond its usual length.
-    fn rotate_if_full(&mut self, record: usize) -> Result<()> {
-        let end = self.end + self.group.len() as u64;
-        let needed = end + (record + HEADER_BYTES) as u64;
-        let ends_early = match self.segments.zeros_ahead() {
-            true => needed + TERMINATOR.len() as u64 > self.active.prewritten,
-            false => needed > self.usual_bytes(),
-        };
-        let full = needed > self.segments.plan().bytes;
-        let full = full || ends_early && self.segments.has_prepared();
-        if full && end >= self.tried_again { self.rotate() } else { Ok(()) }
-    }
-
-    /// How long the segment becomes if the next one is ready then.
-    fn usual_bytes(&self) -> u64 {
-        let plan = self.segments.plan();
-        if self.syncs.keeps_segment() { plan.bytes } else { plan.usual_bytes() }
-    }
-
-    fn retry_bytes(&self) -> u64 {
-        self.segments.plan().bytes.min(RETRY_BYTES)
-    }
-
-    /// Goes on with the next segment, unless this one is empty.
-    fn rotate(&mut self) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let next = match self.segments.take_next() {
-            Ok(next) => next,
-            // A segment may be longer than it should; commits need not fail for it.
-            Err(error) => {
-                tracing::warn!(%error, "cannot begin a log segment, going on with the last");
-                self.tried_again = self.end + self.group.len() as u64 + self.retry_bytes();
-                return Ok(());
-            }
-        };
-        self.syncs.bound_ended()?;
-        self.seal()?;
-        let ended = self.new_writeback();
-        let before = std::mem::replace(&mut self.active, next);
-        let active = self.active.header.id;
-        self.segments.rotated(self.last, before.file, Arc::clone(&ended), active);
-        self.end = segment::HEADER_BYTES as u64;
-        self.group.begin(&self.active.header.encode(), self.end);
-        self.syncs.segment_ended(ended, self.end);
-        self.stride = FIRST_ZEROS_BYTES;
-        self.large_bytes = 0;
-        (self.wanted_again, self.tried_again) = (0, 0);
-        Ok(())
-    }
-
     /// Writes the seal behind what was gathered; it says of the records what they say of each other.
-    fn seal(&mut self) -> Result<()> {
+    pub(super) fn seal(&mut self) -> Result<()> {
         self.gather(Header::seal(self.last, self.syncs.durable_end()), &[]);
         self.write_group()
     }
