@@ -63,6 +63,7 @@ mod input;
 mod output;
 mod place;
 mod query;
+mod running;
 mod salvage;
 mod serve;
 mod stat;

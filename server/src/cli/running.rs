@@ -1,0 +1,243 @@
+//! A running server, from its configuration until it is told to stop.
+//!
+//! Invariant: a signal to stop is heeded from the first moment on, and what was acknowledged is durable, or as durable as
+//! was asked for, when the process ends.
+
+use std::fmt;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tablestone::{Database, Durability};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+
+use super::CliError;
+use crate::auth::Account;
+use crate::config::Config;
+use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
+use crate::service::{TableService, chain};
+use crate::telemetry::Telemetry;
+
+/// How often metrics are summed up.
+const SUM_UP: Duration = Duration::from_secs(5);
+/// File descriptors that are not for connections: the database's files, and a few of the process.
+const OTHER_FILES: u64 = 1024;
+
+/// Runs a server until a signal tells it to stop.
+pub(super) async fn serve(config: Config) -> Result<(), CliError> {
+    // A process that is the first of its container hears of no signal but those it asks for.
+    let mut stop = pin!(StopSignals::new()?.first());
+    let limits = connection_limits(config.limits.connection);
+    let tls = match &config.tls {
+        Some((certificate, key)) => Some(Tls::read(certificate, key)?),
+        None => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let (served, ready) = (Arc::new(OnceLock::new()), Readiness::default());
+    let (shutdown, last_shutdown) = (Shutdown::new(), Shutdown::new());
+    let (mut main, mut admin) = (JoinSet::new(), JoinSet::new());
+    if let Some(address) = config.admin {
+        // It answers while the database is opened, and until requests have ended.
+        let listener = bind(address, None, limits).await?;
+        let address = listener.local_addr()?;
+        say(format_args!(
+            "tablestone answers /health, /ready, /metrics/tables, /metrics on {address}"
+        ));
+        let handler = Arc::new(admin_of(&served, ready.clone(), config.checkpoints.clone()));
+        admin.spawn(listener.run(handler, &last_shutdown));
+    }
+    let Some(database) = open_unless(stop.as_mut(), &config).await? else {
+        say(format_args!("tablestone is stopping: it had not begun to listen"));
+        return Ok(());
+    };
+    let telemetry = match config.admin {
+        Some(_) => Telemetry::on(config.access_log),
+        None => Telemetry::off(config.access_log),
+    };
+    let accounts = config.accounts.clone();
+    tracing::info!(accounts = %names(&accounts), "tables are served of these accounts");
+    let service = TableService::open(database, accounts, config.limits, telemetry).await?;
+    let service = Arc::new(service);
+    let listener = bind(config.listen, tls, limits).await?;
+    let address = listener.local_addr()?;
+    main.spawn(listener.run(Arc::clone(&service), &shutdown));
+    if config.admin.is_some() {
+        tokio::spawn(sum_up(Arc::clone(&service)));
+    }
+    let _ = served.set(Arc::clone(&service));
+    ready.set(true);
+    let data = config.data.display();
+    say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
+    if config.is_open_to_all() {
+        tracing::warn!(
+            "{address} can be reached from other machines, and an account has the emulator's key, \
+             which everybody knows: give it another (TABLESTONE_ACCOUNTS=name:key)"
+        );
+    }
+    let stopped = tokio::select! {
+        () = stop => Ok(()),
+        // They go on until they are told to stop, or something is wrong with them.
+        Some(_) = main.join_next() => Err("a listener broke off"),
+        Some(_) = admin.join_next() => Err("the listener for operators broke off"),
+    };
+    say(format_args!("tablestone is stopping"));
+    ready.set(false);
+    for (shutdown, mut listeners) in [(shutdown, main), (last_shutdown, admin)] {
+        shutdown.begin();
+        while let Some(ended) = listeners.join_next().await {
+            ended?;
+        }
+    }
+    service.database().clone().close()?;
+    Ok(stopped?)
+}
+
+/// The names of accounts, without their keys.
+pub(super) fn names(accounts: &[Account]) -> String {
+    accounts.iter().map(Account::name).collect::<Vec<_>>().join(", ")
+}
+
+/// Tells the operator; nobody may be there to read it.
+fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+async fn bind(
+    address: SocketAddr,
+    tls: Option<Tls>,
+    limits: ConnectionLimits,
+) -> Result<Listener, CliError> {
+    let listener = Listener::bind(address, tls, limits).await;
+    listener.map_err(|error| format!("cannot listen on {address}: {error}").into())
+}
+
+/// The database, unless the server is told to stop before it is open: then it is closed again, which takes as
+/// long as opening does.
+async fn open_unless(
+    stop: impl Future<Output = ()>,
+    config: &Config,
+) -> Result<Option<Database>, CliError> {
+    let config = config.clone();
+    let mut opening = tokio::task::spawn_blocking(move || open(&config));
+    tokio::select! {
+        biased;
+        () = stop => {
+            opening.await??.close()?;
+            Ok(None)
+        }
+        database = &mut opening => Ok(Some(database??)),
+    }
+}
+
+fn open(config: &Config) -> Result<Database, CliError> {
+    let options = config
+        .limits
+        .options()
+        .durability(config.durability)
+        .memory_budget(config.memory)
+        .compression(config.compression);
+    let database = Database::open(&config.data, options)?;
+    let report = database.recovery_report();
+    if let Some(tail) = &report.torn_tail {
+        match config.durability {
+            Durability::Sync => {
+                tracing::info!(
+                    ?tail,
+                    "the end of the log was torn: no acknowledged write was in it"
+                );
+            }
+            _ => tracing::warn!(?tail, "the end of the log was torn, with what was not synced"),
+        }
+    }
+    Ok(database)
+}
+
+/// What operators ask, of a service that is there when its database has been opened.
+fn admin_of(
+    served: &Arc<OnceLock<Arc<TableService>>>,
+    ready: Readiness,
+    checkpoints: Option<PathBuf>,
+) -> Admin {
+    let troubled = Arc::clone(served);
+    let trouble = move || {
+        let poisoned = troubled.get()?.database().stats().poisoned;
+        poisoned.map(|why| format!("read-only: {why}"))
+    };
+    let shown = |show: fn(&TableService) -> String| {
+        let served = Arc::clone(served);
+        move || served.get().map(|service| show(service)).unwrap_or_default()
+    };
+    let metrics = shown(|service| service.telemetry().render(&service.database().stats()));
+    let admin = Admin::new(ready, trouble, metrics, shown(TableService::table_metrics));
+    let Some(under) = checkpoints else { return admin };
+    let served = Arc::clone(served);
+    admin.with_checkpoints(move || {
+        let service = served.get().ok_or("the data is not open yet")?;
+        service.checkpoint(&under).map_err(|error| chain(&error))
+    })
+}
+
+async fn sum_up(service: Arc<TableService>) {
+    let mut ticks = tokio::time::interval(SUM_UP);
+    loop {
+        ticks.tick().await;
+        service.telemetry().sum_up();
+    }
+}
+
+/// SIGINT and SIGTERM, from when it is made: before anything else is done, so that one that comes at once,
+/// or while a large database is opened, stops the server in order too.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<Self, CliError> {
+        let (terminate, interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt })
+    }
+
+    /// Waits for the first; another one afterwards ends the process at once.
+    async fn first(mut self) {
+        self.next().await;
+        tokio::spawn(async move {
+            self.next().await;
+            // What was acknowledged is safe: stopping in order only saves work at the next start.
+            std::process::exit(1);
+        });
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Lets the process have as many files as it may, and no more connections than leave enough for the
+/// database: it cannot do without its files.
+fn connection_limits(mut limits: ConnectionLimits) -> ConnectionLimits {
+    let now = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: now.maximum, maximum: now.maximum };
+    let files = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => now.maximum,
+        Err(_) => now.current,
+    };
+    if let Some(files) = files {
+        let most = files.saturating_sub(OTHER_FILES).max(files / 2);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if most < limits.connections {
+            tracing::warn!("{files} open files allow for {most} connections");
+            limits.connections = most;
+        }
+    }
+    limits
+}
