@@ -117,17 +117,27 @@ pub fn print_acl(policies: &[SignedIdentifier]) -> Vec<u8> {
     for policy in policies {
         put(&mut out, &["<SignedIdentifier>"]);
         element(&mut out, "Id", &policy.id);
-        put(&mut out, &["<AccessPolicy>"]);
-        for (name, date) in [("Start", policy.start), ("Expiry", policy.expiry)] {
-            if let Some(date) = date {
-                element(&mut out, name, &instant::with_seven_digits(date));
-            }
-        }
-        if let Some(permission) = &policy.permission {
-            element(&mut out, "Permission", permission);
-        }
-        put(&mut out, &["</AccessPolicy></SignedIdentifier>"]);
+        print_rights(&mut out, policy);
+        put(&mut out, &["</SignedIdentifier>"]);
     }
     put(&mut out, &["</SignedIdentifiers>"]);
     out
+}
+
+/// What a policy says; nothing of one that leaves all to the signature.
+fn print_rights(out: &mut Vec<u8>, policy: &SignedIdentifier) {
+    let SignedIdentifier { start, expiry, permission, .. } = policy;
+    if start.is_none() && expiry.is_none() && permission.is_none() {
+        return;
+    }
+    put(out, &["<AccessPolicy>"]);
+    for (name, date) in [("Start", *start), ("Expiry", *expiry)] {
+        if let Some(date) = date {
+            element(out, name, &instant::with_seven_digits(date));
+        }
+    }
+    if let Some(permission) = permission {
+        element(out, "Permission", permission);
+    }
+    put(out, &["</AccessPolicy>"]);
 }

@@ -47,6 +47,19 @@ fn policies() {
     }
 }
 
+/// R-S09: a policy that sets nothing is shown by its identifier alone, however it was sent.
+#[test]
+fn r_s09_a_policy_that_sets_nothing_has_no_access_policy() {
+    let alone = "<SignedIdentifier><Id>null</Id></SignedIdentifier>";
+    for sent in ["", "<AccessPolicy/>", "<AccessPolicy><Start/><Expiry/></AccessPolicy>"] {
+        let body = acl(&alone.replace("</Id>", &format!("</Id>{sent}")));
+        let printed = print_acl(&parse_acl(&body).expect("policies"));
+        let printed = String::from_utf8(printed).expect("text");
+        let (_, shown) = printed.split_once("<SignedIdentifiers>").expect("policies");
+        assert_eq!(shown, format!("{alone}</SignedIdentifiers>"), "{sent}");
+    }
+}
+
 /// Protocol 9: six policies, or a long identifier, are refused, and which code says so.
 #[test]
 fn policies_out_of_bounds() {
