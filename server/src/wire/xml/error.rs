@@ -46,7 +46,17 @@ pub enum XmlError {
         /// How many are allowed.
         limit: usize,
     },
-    /// An element's text is not of its type or range.
+    /// An element's number is one that it may not have.
+    #[error("element {element}: expected {expected}, found {found:?}")]
+    OutOfRange {
+        /// The element.
+        element: String,
+        /// What it may have.
+        expected: &'static str,
+        /// The beginning of what was found.
+        found: String,
+    },
+    /// An element's text is not what it holds.
     #[error("element {element}: expected {expected}, found {found:?}")]
     Value {
         /// The element.

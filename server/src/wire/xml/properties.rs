@@ -8,6 +8,7 @@ use super::tree::Element;
 
 /// Days that logs and metrics may be kept.
 const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
+const EXPECTED_DAYS: &str = "1 to 365 days";
 
 /// The settings of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +113,8 @@ pub enum Retention {
 /// The body of Set Table Service Properties.
 ///
 /// # Errors
-/// [`XmlError`]: [`XmlError::Value`] for a wrong value.
+/// [`XmlError`]: [`XmlError::Value`] for a wrong value, [`XmlError::OutOfRange`] for days that are too few
+/// or too many.
 pub fn parse_properties(body: &[u8]) -> Result<ServicePropertiesUpdate, XmlError> {
     let root = Element::parse(body)?;
     if root.name != "StorageServiceProperties" {
@@ -165,8 +167,9 @@ fn retention(element: &Element) -> Result<Retention, XmlError> {
         return Ok(Retention::Forever);
     }
     let days = element.required("Days")?;
-    let number = days.text.trim().parse().ok().filter(|number| RETENTION_DAYS.contains(number));
-    number.map(Retention::Days).ok_or_else(|| days.wrong("1 to 365 days"))
+    let number: i64 = days.text.trim().parse().map_err(|_| days.wrong(EXPECTED_DAYS))?;
+    let number = u32::try_from(number).ok().filter(|number| RETENTION_DAYS.contains(number));
+    number.map(Retention::Days).ok_or_else(|| days.out_of_range(EXPECTED_DAYS))
 }
 
 /// The body of Get Table Service Properties.

@@ -149,6 +149,25 @@ fn properties_out_of_bounds() {
     assert!(parse_properties(FULL.replace(rule, &rule.repeat(5)).as_bytes()).is_ok());
 }
 
+/// R-S09: days that are too few or too many are no document of the service, what is no number a wrong value.
+#[test]
+fn r_s09_days_of_retention_have_a_range() {
+    let code = |days: &str| {
+        let body = FULL.replace("<Days>5<", &format!("<Days>{days}<"));
+        let settings = parse_properties(body.as_bytes());
+        settings.map(|_| ()).map_err(|error| crate::error::ServiceError::from(error).code())
+    };
+    for days in ["1", "365", " 7 "] {
+        assert_eq!(code(days), Ok(()), "{days}");
+    }
+    for days in ["0", "366", "-1", "4294967297"] {
+        assert_eq!(code(days), Err(ErrorCode::InvalidXmlDocument), "{days}");
+    }
+    for days in ["five", "", "1.5"] {
+        assert_eq!(code(days), Err(ErrorCode::InvalidXmlNodeValue), "{days}");
+    }
+}
+
 /// R-S09: the limits of cross-origin rules hold for what is set, and not for what is stored.
 #[test]
 fn r_s09_cross_origin_rules_out_of_bounds() {

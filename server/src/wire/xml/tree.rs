@@ -109,6 +109,11 @@ impl Element {
         XmlError::Value { element: shown(&self.name), expected, found: shown(&self.text) }
     }
 
+    /// That the text is a number, and not one of those that were expected.
+    pub(super) fn out_of_range(&self, expected: &'static str) -> XmlError {
+        XmlError::OutOfRange { element: shown(&self.name), expected, found: shown(&self.text) }
+    }
+
     /// The text, unless it is blank or the element is absent.
     pub(super) fn optional_text(&self, name: &str) -> Option<&Self> {
         self.child(name).filter(|child| !child.text.trim().is_empty())
