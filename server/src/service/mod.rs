@@ -186,7 +186,7 @@ impl TableService {
         if verb == Verb::Options {
             *action = Action::Preflight;
             // It is not signed: an account that there is not is like one without rules.
-            let settings = self.settings(head).unwrap_or_default();
+            let settings = self.cross_origin(head).unwrap_or_default();
             return cors::preflight(&settings, &head.headers);
         }
         let place = self.place(head)?;
@@ -327,18 +327,16 @@ impl TableService {
 
     /// Adds what lets a web page from elsewhere see the answer, if a rule of the account does.
     fn allow_origin(&self, head: &Parts, answer: &mut HeaderMap) {
-        if !head.headers.contains_key(http::header::ORIGIN) {
-            return;
-        }
-        if let Some(settings) = self.settings(head) {
+        if let Some(settings) = self.cross_origin(head) {
             cors::allow(&settings, head, answer);
         }
     }
 
-    /// The settings of the account that a request's address names, if there is one.
-    fn settings(&self, head: &Parts) -> Option<Arc<ServiceProperties>> {
-        let address = self.place(head).and_then(Place::resolve).ok()?;
-        Some(self.accounts.get(&address.account)?.properties())
+    /// The settings of the account that a request's address names, if there is one that has rules.
+    fn cross_origin(&self, head: &Parts) -> Option<Arc<ServiceProperties>> {
+        let place = self.place(head).ok()?;
+        let settings = self.accounts.get(&place.account)?.properties();
+        (!settings.cors.is_empty() && place.resolve().is_ok()).then_some(settings)
     }
 }
 

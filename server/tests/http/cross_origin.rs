@@ -136,10 +136,52 @@ async fn r_s09_pages_below_a_domain_may_ask() {
         let preflight = client.unsigned().request("localhost", "OPTIONS", path, &ask, b"").await;
         assert_eq!(preflight.status, if allowed { 200 } else { 403 }, "{origin}");
         let answer = client.send("GET", "/people()", &ask[..1], "").await;
+        assert_eq!(preflight.header("vary"), shown.map(|_| "Origin"), "{origin}");
+        assert_eq!(answer.header("vary"), Some("Origin"), "{origin}");
         for answer in [preflight, answer] {
             assert_eq!(answer.header("access-control-allow-origin"), shown, "{origin}");
-            assert_eq!(answer.header("vary"), shown.map(|_| "Origin"), "{origin}");
         }
+    }
+}
+
+/// R-S09: an answer that a rule for all pages lets all see says so to who states no origin too; of others
+/// caches are told that there is one for each origin.
+#[tokio::test]
+async fn r_s09_answers_say_to_whom_they_are_shown() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let (page, other) = (Some("https://page.example"), Some("https://other.example"));
+    let rule = |origins| rule(origins, "x-ms-version").replace(">GET<", ">GET,PUT<");
+    let get = ("GET", "/people()");
+    let put = ("PUT", "/people(PartitionKey='p',RowKey='r')");
+    let delete = ("DELETE", "/people(PartitionKey='no',RowKey='r')");
+    let all = (Some("*"), None);
+    for (origins, origin, (method, path), (allowed, vary)) in [
+        ("", None, get, (None, None)),
+        ("", page, get, (None, None)),
+        ("*", None, get, all),
+        ("*", None, put, all),
+        ("*", page, get, all),
+        ("*", None, delete, (None, None)),
+        ("https://page.example", page, get, (page, Some("Origin"))),
+        ("https://page.example", page, put, (page, None)),
+        ("https://page.example", other, get, (None, Some("Origin"))),
+        ("https://page.example", other, put, (None, None)),
+        ("https://page.example", None, get, (None, Some("Origin"))),
+        ("https://page.example", None, put, (None, None)),
+    ] {
+        let none = "<StorageServiceProperties><Cors/></StorageServiceProperties>";
+        let settings = if origins.is_empty() { none.to_owned() } else { rule(origins) };
+        assert_eq!(client.send("PUT", SERVICE, &[], settings).await.status, 202);
+        let headers: Vec<_> = origin.iter().map(|origin| ("Origin", *origin)).collect();
+        let answer = client.send(method, path, &headers, "{}").await;
+        let case = format!("{origins} {origin:?} {method}");
+        assert_eq!(answer.header("access-control-allow-origin"), allowed, "{case}");
+        assert_eq!(answer.header("vary"), vary, "{case}");
+        let exposed = allowed.map(|_| "x-ms-version");
+        assert_eq!(answer.header("access-control-expose-headers"), exposed, "{case}");
+        let credentials = allowed.filter(|allowed| *allowed != "*").map(|_| "true");
+        assert_eq!(answer.header("access-control-allow-credentials"), credentials, "{case}");
     }
 }
 
