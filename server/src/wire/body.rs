@@ -13,6 +13,9 @@ pub struct EntityBody<'a> {
     pub partition_key: Option<Cow<'a, str>>,
     /// The RowKey, likewise.
     pub row_key: Option<Cow<'a, str>>,
+    /// Whether a key is annotated with another type than String: it is the text nevertheless, but not one
+    /// for an insert.
+    pub typed_key: bool,
     /// Properties that are not null, in order. No name is twice among them, and none is `Timestamp`.
     pub properties: Vec<(Cow<'a, str>, BodyValue<'a>)>,
 }
@@ -50,10 +53,15 @@ impl<'a> EntityBody<'a> {
     /// Takes the keys of a body that must have them: that of an insert.
     ///
     /// # Errors
-    /// [`ErrorCode::PropertiesNeedValue`] if one is absent or null.
+    /// [`ErrorCode::PropertiesNeedValue`] if one is absent or null, [`ErrorCode::InvalidInput`] if one has
+    /// a type that is not String.
     pub fn take_keys(&mut self) -> Result<(Cow<'a, str>, Cow<'a, str>), ServiceError> {
         let keys = self.partition_key.take().zip(self.row_key.take());
-        keys.ok_or_else(|| ErrorCode::PropertiesNeedValue.error())
+        match keys {
+            None => Err(ErrorCode::PropertiesNeedValue.error()),
+            Some(_) if self.typed_key => Err(ErrorCode::InvalidInput.error()),
+            Some(keys) => Ok(keys),
+        }
     }
 
     /// The entity of a body that must have its keys.

@@ -176,6 +176,33 @@ async fn r_s07_a_transaction_does_all_its_operations() {
     }
 }
 
+/// R-S07: an operation may state any type of its keys but an insert's, also where the one before did.
+#[tokio::test]
+async fn r_s07_keys_of_operations_may_be_annotated() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let body = |row: &str| {
+        format!(
+            r#"{{"PartitionKey@odata.type":"Edm.Guid","PartitionKey":"p","RowKey@odata.type":"Edm.DateTime","RowKey":"{row}","N":1}}"#
+        )
+    };
+    let written =
+        ["1", "2", "3"].map(|row| write("PUT", row, &["Prefer: return-no-content"], &body(row)));
+    let statuses = parts(&post(&mut client, &change_set(&written)).await);
+    assert!(statuses.iter().all(|part| part.status == 204), "{statuses:?}");
+    let insert = |row: &str| {
+        part(&format!("POST {BASE}/people"), &["Prefer: return-no-content"], &body(row))
+    };
+    let [first, ..] = written;
+    let (status, code, text) =
+        failure(&post(&mut client, &change_set(&[first, insert("4")])).await);
+    assert_eq!(
+        (status, &*code, &*text),
+        (400, "InvalidInput", "1:One of the request inputs is not valid.")
+    );
+    assert_eq!(rows(&mut client).await, ["1", "2", "3"]);
+}
+
 /// R-S07: an insert that wants its entity back has it, on one line.
 #[tokio::test]
 async fn r_s07_inserts_are_answered_as_preferred() {

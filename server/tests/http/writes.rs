@@ -31,6 +31,34 @@ async fn write(client: &mut Signing, method: &str, tag: Option<&str>, body: &str
 
 const WRONG: &str = "W/\"datetime'2000-01-01T00%3A00%3A00Z'\"";
 
+/// R-S04: keys may have any type in the body of a write but an insert: the address's are the entity's.
+#[tokio::test]
+async fn r_s04_keys_may_be_annotated() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let refusal = "One of the request inputs is not valid.\nRequestId:";
+    for value_type in ["DateTime", "Guid", "Binary", "Int32"] {
+        let body = format!(
+            r#"{{"PartitionKey":"p","PartitionKey@odata.type":"Edm.{value_type}","RowKey":"r","A":1}}"#
+        );
+        client.delete(POINT).await;
+        let refused = client.post("/people", &body).await;
+        assert_eq!(refused.failure(), (400, "InvalidInput"), "{value_type}");
+        let text = refused.json()["odata.error"]["message"]["value"].clone();
+        assert!(text.as_str().unwrap().starts_with(refusal), "{text}");
+        for (method, tag) in
+            [("PUT", None), ("PUT", Some("*")), ("MERGE", None), ("PATCH", Some("*"))]
+        {
+            let done = write(&mut client, method, tag, &body).await;
+            assert_eq!(done.status, 204, "{method} {tag:?} {value_type}: {}", done.text());
+            assert_eq!(stored(&mut client).await, json!({"A": 1}));
+        }
+        let number = body.replace("\"p\"", "5");
+        let refused = write(&mut client, "PUT", None, &number).await;
+        assert_eq!(refused.failure(), (400, "InvalidInput"), "{value_type}");
+    }
+}
+
 /// R-S07: the table of protocol 7, with the entity there.
 #[tokio::test]
 async fn r_s07_writes_of_an_entity_that_is_there() {

@@ -95,6 +95,8 @@ pub(super) struct Decoder<'a> {
     /// None before the member came, none inside if it is null.
     partition_key: Option<Option<Cow<'a, str>>>,
     row_key: Option<Option<Cow<'a, str>>>,
+    /// As in [`EntityBody`].
+    pub(super) typed_key: bool,
     pub(super) members: Vec<Member<'a>>,
     /// A set of hashes of the members' names: one that is not in it is new.
     seen: [u64; SEEN_WORDS],
@@ -114,6 +116,7 @@ impl<'a> Decoder<'a> {
             lexer: Lexer::new(body)?,
             partition_key: None,
             row_key: None,
+            typed_key: false,
             members: Vec::with_capacity(16),
             seen: [0; SEEN_WORDS],
             once: 0,
@@ -151,6 +154,7 @@ impl<'a> Decoder<'a> {
         let mut entity = EntityBody {
             partition_key: self.partition_key.flatten(),
             row_key: self.row_key.flatten(),
+            typed_key: self.typed_key,
             properties: Vec::with_capacity(self.members.len()),
         };
         for Member { name, annotation, raw, offset } in self.members {
@@ -235,9 +239,9 @@ impl<'a> Decoder<'a> {
         let value_type = ValueType::from_edm_name(text);
         if let Some((name, bit)) = TYPES.iter().find(|(name, _)| *name == property) {
             // The client's Timestamp is ignored, whatever it is.
-            let fits = *name == "Timestamp" || value_type == Some(ValueType::String);
-            if !fits {
-                return Err(self.lexer.wrong(unknown(text)));
+            if *name != "Timestamp" {
+                let value_type = value_type.ok_or_else(|| self.lexer.wrong(unknown(text)))?;
+                self.typed_key |= value_type != ValueType::String;
             }
             return self.once(*bit, name, "@odata.type", at);
         }

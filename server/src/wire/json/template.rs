@@ -38,6 +38,8 @@ pub struct EntityDecoder<'a> {
 #[derive(Debug)]
 struct Template<'a> {
     values: Vec<Expected<'a>>,
+    /// As in [`EntityBody`].
+    typed_key: bool,
     /// What follows the last value.
     end: &'a [u8],
 }
@@ -106,14 +108,15 @@ impl<'a> Template<'a> {
             values.push(Expected { before: body.get(began..place.start)?, of });
             began = place.end;
         }
-        Some(Self { values, end: body.get(began..)? })
+        Some(Self { values, typed_key: read.typed_key, end: body.get(began..)? })
     }
 
     /// What a body says that differs in its values alone; none for any other, and for any mistake.
     fn decode(&self, body: &'a [u8]) -> Option<EntityBody<'a>> {
         let mut lexer = Lexer::new(body).ok()?;
         let properties = Vec::with_capacity(self.values.len());
-        let mut entity = EntityBody { partition_key: None, row_key: None, properties };
+        let typed_key = self.typed_key;
+        let mut entity = EntityBody { partition_key: None, row_key: None, typed_key, properties };
         for Expected { before, of } in &self.values {
             if !lexer.pass(before) {
                 return None;
@@ -183,6 +186,9 @@ mod tests {
             assert!(after(&body, FIRST), "{body}");
         }
         assert!(after("\u{feff}{ }", "{ }"));
+        let typed = FIRST.replacen("\"RowKey\"", r#""RowKey@odata.type":"Edm.Guid","RowKey""#, 1);
+        assert!(after(&typed, &typed.replacen("\"r\"", "\"s\"", 1)));
+        assert!(!after(&typed, &typed.replacen("Guid", "String", 1)));
         assert!(after("{\"A\":1}", "{\"A\": 2}"), "blanks before a value are the value's");
     }
 
@@ -273,6 +279,8 @@ mod tests {
             "B@odata.type",
             "PartitionKey",
             "RowKey",
+            "RowKey@odata.type\":\"Edm.Guid\",\"RowKey",
+            "PartitionKey@odata.type",
             "Timestamp",
             "odata.x",
             "A@x.y",

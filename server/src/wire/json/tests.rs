@@ -189,7 +189,10 @@ fn keys_and_duplicates() {
         r#"{"PartitionKey":5}"#,
         r#"{"RowKey":true}"#,
         r#"{"RowKey":[]}"#,
-        r#"{"RowKey@odata.type":"Edm.Int32","RowKey":"5"}"#,
+        r#"{"RowKey@odata.type":"Edm.Int32","RowKey":5}"#,
+        r#"{"RowKey@odata.type":"Edm.Boolean","RowKey":true}"#,
+        r#"{"RowKey@odata.type":"Edm.Nothing","RowKey":"5"}"#,
+        r#"{"RowKey@odata.type":5,"RowKey":"5"}"#,
         r#"{"A@odata.type":5,"A":"5"}"#,
         r#"{"A":{}}"#,
         r#"{"A":[1]}"#,
@@ -204,6 +207,34 @@ fn keys_and_duplicates() {
     let body = decode_entity(br#"{"PartitionKey":"x","A":1}"#).expect("a body");
     let entity = body.with_keys("p".to_owned(), "r".to_owned());
     assert_eq!((entity.partition_key(), entity.row_key()), ("p", "r"));
+}
+
+/// Protocol 3: a key is the text that it is, whatever type is stated; of an insert that is String.
+#[test]
+fn keys_that_are_annotated() {
+    for value_type in
+        ["String", "DateTime", "Guid", "Binary", "Int32", "Int64", "Double", "Boolean"]
+    {
+        for body in [
+            format!(
+                r#"{{"PartitionKey@odata.type":"Edm.{value_type}","PartitionKey":"p","RowKey":"r"}}"#
+            ),
+            format!(
+                r#"{{"PartitionKey":"p","RowKey":"r","RowKey@odata.type":"Edm.{value_type}"}}"#
+            ),
+        ] {
+            let entity = decode_entity(body.as_bytes()).expect("a body");
+            let keys = (entity.partition_key.as_deref(), entity.row_key.as_deref());
+            assert_eq!(keys, (Some("p"), Some("r")), "{body}");
+            match entity.with_own_keys() {
+                Ok(_) => assert_eq!(value_type, "String"),
+                Err(error) => {
+                    assert_ne!(value_type, "String");
+                    assert_eq!(error, ErrorCode::InvalidInput.error(), "{body}");
+                }
+            }
+        }
+    }
 }
 
 /// Many nulls are fine, as many as a hostile client would send are not.
