@@ -120,6 +120,9 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+/// What the service says of some mistakes in place of its code's text.
+pub(crate) const NOT_PROCESSED: &str = "An error occurred while processing this request.";
+
 /// A refused request: a code, and the code's text or one that says more.
 ///
 /// ```

@@ -16,7 +16,7 @@ use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate
 use super::write::{Done, Likeness, Say};
 use crate::address::{QueryString, Resource};
 use crate::body::{AnswerBody, Share};
-use crate::error::{ErrorCode, ServiceError};
+use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
 use crate::headers::{Verb, text};
 use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
 
@@ -127,8 +127,12 @@ async fn change_set(
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
             let error = call.told(error);
             // The service does not number the only operation if its entity is missing or has changed.
-            let alone = requests.len() == 1 && is_about_entity(error.code());
-            let error = if alone { error } else { error.in_batch(index) };
+            let is_numbered = match requests {
+                [] => false,
+                [_] => !is_about_entity(error.code()),
+                _ => true,
+            };
+            let error = if is_numbered { error.in_batch(index) } else { error };
             Ok(failed(call, headers, content_id, &error))
         }
     }
@@ -167,7 +171,7 @@ async fn commit(
         operations.push(operation);
     }
     let Some(table) = table else {
-        let error = ErrorCode::InvalidInput.because("The change set has no operations.");
+        let error = ErrorCode::InvalidInput.because(NOT_PROCESSED);
         return Err(at(0)(error));
     };
     // What is done must be answered, so the answer has its share before.

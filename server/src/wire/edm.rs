@@ -1,12 +1,14 @@
 //! Values as text (protocol 3): what JSON has in strings and Atom has in elements.
 
 use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tablestone::{ParseError, Value, ValueRef, ValueType};
+use tablestone::{DateTime, ParseError, Value, ValueRef, ValueType};
 
 use super::shown;
+use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
 
 /// Why a text is not a value of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,21 @@ pub enum ValueError {
         /// The beginning of the text.
         found: String,
     },
-    /// It is a date of before 1601 or a like violation.
+    /// It is a whole number that is no Int64.
+    #[error("expected Edm.Int64, found {found:?}")]
+    Overflow {
+        /// The beginning of the text.
+        found: String,
+    },
+    /// It is a date of before 1601, stated in UTC.
+    #[error("{reason}")]
+    TooEarly {
+        /// What is wrong.
+        reason: Box<str>,
+        /// The date as the service shows it: `12/31/1600 23:59:59`.
+        date: Box<str>,
+    },
+    /// It is no date or Guid, or another date that is out of range.
     #[error(transparent)]
     Parse(ParseError),
 }
@@ -33,7 +49,26 @@ impl ValueError {
     /// Whether the text is of the right form, but the value outside of the type's range.
     #[must_use]
     pub fn is_out_of_range(&self) -> bool {
-        matches!(self, Self::Parse(error) if error.is_out_of_range())
+        match self {
+            Self::TooEarly { .. } => true,
+            Self::Parse(error) => error.is_out_of_range(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn code(&self) -> ErrorCode {
+        if self.is_out_of_range() { ErrorCode::OutOfRangeInput } else { ErrorCode::InvalidInput }
+    }
+
+    /// The service's own error of a property with this value, if it has one.
+    pub(super) fn told(&self, name: &str) -> Option<ServiceError> {
+        match self {
+            Self::Overflow { .. } => Some(ErrorCode::InvalidInput.because(NOT_PROCESSED)),
+            Self::TooEarly { date, .. } => Some(ErrorCode::OutOfRangeInput.because(format_args!(
+                "The '{name}' parameter of value '{date}' is out of range."
+            ))),
+            _ => None,
+        }
     }
 }
 
@@ -44,12 +79,44 @@ pub(crate) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, 
         ValueType::String => Value::String(text.into_owned()),
         ValueType::Binary => Value::Binary(binary(&text).ok_or_else(wrong)?),
         ValueType::Boolean => Value::Boolean(boolean(text.trim()).ok_or_else(wrong)?),
-        ValueType::DateTime => Value::DateTime(text.trim().parse().map_err(ValueError::Parse)?),
+        ValueType::DateTime => Value::DateTime(date(text.trim())?),
         ValueType::Double => Value::Double(double(text.trim()).ok_or_else(wrong)?),
         ValueType::Guid => Value::Guid(text.trim().parse().map_err(ValueError::Parse)?),
         ValueType::Int32 => Value::Int32(text.trim().parse().map_err(|_| wrong())?),
-        ValueType::Int64 => Value::Int64(text.trim().parse().map_err(|_| wrong())?),
+        ValueType::Int64 => Value::Int64(int64(text.trim())?),
     })
+}
+
+fn int64(text: &str) -> Result<i64, ValueError> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
+            ValueError::Overflow { found: shown(text) }
+        }
+        _ => ValueError::form(ValueType::Int64, text),
+    })
+}
+
+fn date(text: &str) -> Result<DateTime, ValueError> {
+    text.parse().map_err(|error: ParseError| match shown_date(text) {
+        Some(date) if error.is_out_of_range() => {
+            ValueError::TooEarly { reason: error.to_string().into(), date: date.into() }
+        }
+        _ => ValueError::Parse(error),
+    })
+}
+
+/// A date of the right form as the service shows it; none of one with an offset or a longer year.
+fn shown_date(text: &str) -> Option<String> {
+    let (date, time) = text.split_once(['T', 't']).unwrap_or((text, "00:00"));
+    let (year, month_and_day) = date.split_once('-').filter(|(year, _)| year.len() == 4)?;
+    let (month, day) = month_and_day.split_once('-')?;
+    let time = time.trim_end_matches(['Z', 'z']);
+    if time.contains(['+', '-']) {
+        return None;
+    }
+    let time = time.split_once('.').map_or(time, |(whole, _)| whole);
+    let seconds = if time.len() == "00:00".len() { ":00" } else { "" };
+    Some(format!("{month}/{day}/{year} {time}{seconds}"))
 }
 
 /// The text that [`parse`] reads as this value of its type.

@@ -63,8 +63,8 @@ impl From<AtomError> for ServiceError {
         match &error {
             AtomError::Duplicate { .. } => ErrorCode::DuplicatePropertiesSpecified.error(),
             AtomError::NameTooLong { .. } => ErrorCode::PropertyNameTooLong.error(),
-            AtomError::Value { source, .. } if source.is_out_of_range() => {
-                ErrorCode::OutOfRangeInput.because(error)
+            AtomError::Value { name, source } => {
+                source.told(name).unwrap_or_else(|| source.code().because(&error))
             }
             _ => ErrorCode::InvalidInput.because(error),
         }

@@ -79,8 +79,11 @@ impl From<JsonError> for ServiceError {
             JsonErrorKind::Duplicate { .. } => ErrorCode::DuplicatePropertiesSpecified.error(),
             JsonErrorKind::NameTooLong { .. } => ErrorCode::PropertyNameTooLong.error(),
             JsonErrorKind::TooManyMembers { .. } => ErrorCode::TooManyProperties.error(),
-            JsonErrorKind::Value { source, .. } if source.is_out_of_range() => {
-                ErrorCode::OutOfRangeInput.because(error)
+            JsonErrorKind::NotText { name: "PartitionKey" | "RowKey" } => {
+                ErrorCode::InvalidInput.error()
+            }
+            JsonErrorKind::Value { name, source } => {
+                source.told(name).unwrap_or_else(|| source.code().because(&error))
             }
             _ => ErrorCode::InvalidInput.because(error),
         }

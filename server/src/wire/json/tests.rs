@@ -137,6 +137,46 @@ fn values_that_are_not_of_their_type() {
     assert_eq!(code(r#"{"A":1e999}"#), ErrorCode::InvalidInput);
 }
 
+/// R-S05: of some mistakes the service has texts of its own; others are told with their place.
+#[test]
+fn r_s05_texts_are_the_services() {
+    let text = |body: &str| {
+        let error = decode_entity(body.as_bytes()).expect_err(body);
+        ServiceError::from(error).message().to_owned()
+    };
+    for (date, shown) in [
+        ("0001-01-01T00:00:00Z", "01/01/0001 00:00:00"),
+        ("1600-12-31T23:58:59.9999999Z", "12/31/1600 23:58:59"),
+        ("1600-12-31T23:58", "12/31/1600 23:58:00"),
+        ("1600-02-03", "02/03/1600 00:00:00"),
+    ] {
+        let body =
+            format!(r#"{{"DateTimeProp@odata.type":"Edm.DateTime","DateTimeProp":"{date}"}}"#);
+        let expected = format!("The 'DateTimeProp' parameter of value '{shown}' is out of range.");
+        assert_eq!(text(&body), expected);
+    }
+    for number in ["\"9223372036854775808\"", "\"-9223372036854775809\"", "9223372036854775808"] {
+        let body = format!(r#"{{"A@odata.type":"Edm.Int64","A":{number}}}"#);
+        assert_eq!(text(&body), "An error occurred while processing this request.");
+    }
+    for body in [r#"{"PartitionKey":5}"#, r#"{"RowKey":true}"#, r#"{"RowKey":{}}"#] {
+        assert_eq!(text(body), "One of the request inputs is not valid.", "{body}");
+    }
+    for (value_type, value, place) in [
+        ("DateTime", "0001-01-01T00:00:00+01:00", 31),
+        ("DateTime", "10000-01-01T00:00:00Z", 31),
+        ("DateTime", "yesterday", 31),
+        ("Int64", "five", 28),
+    ] {
+        let body = format!(r#"{{"A@odata.type":"Edm.{value_type}","A":"{value}"}}"#);
+        let found = text(&body);
+        assert!(
+            found.starts_with(&format!("byte {place} of the JSON: property \"A\": ")),
+            "{found}"
+        );
+    }
+}
+
 /// Protocol 3: null is absence, with any annotation.
 #[test]
 fn nulls() {
