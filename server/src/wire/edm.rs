@@ -99,7 +99,7 @@ fn int64(text: &str) -> Result<i64, ValueError> {
 fn date(text: &str) -> Result<DateTime, ValueError> {
     text.parse().map_err(|error: ParseError| match shown_date(text) {
         Some(date) if error.is_out_of_range() => {
-            ValueError::TooEarly { reason: error.to_string().into(), date: date.into() }
+            ValueError::TooEarly { reason: error.to_string().into(), date: shown(&date).into() }
         }
         _ => ValueError::Parse(error),
     })
