@@ -11,6 +11,9 @@ use crate::client::{Client, Endpoint};
 use crate::config::{DEVELOPMENT_ACCOUNT, Limits};
 use crate::net::read_certificates;
 
+/// What to do instead of naming a server.
+pub(super) const STOP_THE_SERVER: &str = "stop the server, and give the command on its machine";
+
 /// The directory of the data if nothing is said, as of `serve`.
 const DATA: &str = "tablestone-data";
 
@@ -73,8 +76,9 @@ impl Place {
         }
     }
 
-    /// The directory, for a command that works on nothing else and makes none.
-    pub(super) fn directory(&self, command: &str) -> Result<PathBuf, CliError> {
+    /// The directory, for a command that works on nothing else and makes none; `instead` is what to do instead where a
+    /// server is meant.
+    pub(super) fn directory(&self, command: &str, instead: &str) -> Result<PathBuf, CliError> {
         match self.meant() {
             Meant::Directory(data) if holds_nothing(&data) => {
                 let shown = data.display();
@@ -82,8 +86,7 @@ impl Place {
             }
             Meant::Directory(data) => Ok(data),
             Meant::Url(_) | Meant::ConnectionString(_) => Err(format!(
-                "{command} works on a data directory (--data DIR) that no server has open: stop \
-                 the server, and give the command on its machine"
+                "{command} works on a data directory (--data DIR) that no server has open: {instead}"
             )
             .into()),
         }

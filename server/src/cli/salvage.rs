@@ -11,7 +11,7 @@ use tablestone::{Corruption, Options, Recovery};
 
 use super::CliError;
 use super::output::Output;
-use super::place::Place;
+use super::place::{Place, STOP_THE_SERVER};
 use super::store::{account_of, open_database, wait};
 use crate::service::{Kept, Named, NamedAgain, name_again};
 
@@ -37,7 +37,7 @@ pub(super) struct Salvage {
 
 impl Salvage {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let data = self.place.directory("salvage")?;
+        let data = self.place.directory("salvage", STOP_THE_SERVER)?;
         let account = account_of(self.place.account())?;
         let options = Options::default().recovery(Recovery::Salvage);
         let database = open_database(&data, options, "salvage needs it for itself")?;

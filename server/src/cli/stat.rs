@@ -10,7 +10,11 @@ use tablestone::{LevelStats, Stats};
 use super::CliError;
 use super::output::{Align, Output, TextTable};
 use super::place::{Place, Purpose};
-use super::store::Store;
+use super::store::Local;
+
+/// What to do instead of naming a server.
+const ASK_THE_SERVER: &str =
+    "a server tells the same at /metrics of its admin address (tablestone serve --admin ADDR:PORT)";
 
 /// What the help ends with.
 const EXAMPLES: &str = "\
@@ -31,11 +35,8 @@ pub(super) struct Stat {
 
 impl Stat {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let Store::Local(local) = self.place.open(Purpose::Read, 1)? else {
-            return Err("stat reads a data directory (--data DIR); a server tells the same at \
-                        /metrics of its admin address (tablestone serve --admin ADDR:PORT)"
-                .into());
-        };
+        let data = self.place.directory("stat", ASK_THE_SERVER)?;
+        let local = Local::open(data, self.place.account(), Purpose::Read)?;
         let stats = local.database().stats();
         let mut output = Output::stdout();
         if self.json {

@@ -13,7 +13,7 @@ use tablestone::{Database, Durability, Options, TornTail};
 use super::CliError;
 use super::damage::Damaged;
 use super::output::Output;
-use super::place::Place;
+use super::place::{Place, STOP_THE_SERVER};
 use super::store::open_database;
 
 /// What the help ends with.
@@ -37,7 +37,7 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let data = self.place.directory("verify")?;
+        let data = self.place.directory("verify", STOP_THE_SERVER)?;
         let options = Options::default().background_threads(0).durability(Durability::Os);
         let database = open_database(&data, options, "verify needs it for itself")?;
         let damage = database.damage()?;
