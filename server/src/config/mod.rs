@@ -76,6 +76,9 @@ pub enum ConfigError {
         "there is no account: expected one at least, or nothing said of them for {DEVELOPMENT_ACCOUNT}"
     )]
     NoAccount,
+    /// Checkpoints have a place, and nobody can ask for one.
+    #[error("checkpoints are asked for by POST /checkpoint of admin, which is missing")]
+    NoAdmin,
     /// The database has too little memory.
     #[error("memory is {bytes} bytes: expected at least {least}")]
     Memory {
@@ -233,6 +236,9 @@ impl Partial {
         let accounts = self.accounts.unwrap_or_else(development);
         if accounts.is_empty() {
             return Err(ConfigError::NoAccount);
+        }
+        if self.checkpoints.is_some() && self.admin.is_none() {
+            return Err(ConfigError::NoAdmin);
         }
         let memory = self.memory.map_or(256 << 20, Size::bytes);
         if memory < LEAST_MEMORY {

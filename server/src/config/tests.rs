@@ -232,6 +232,7 @@ fn what_cannot_be_says_where() {
     assert!(account("No", "'a2V5'").contains("\"No\" is no account's name"));
     assert!(account("mine", "").contains("account mine has no key"));
     assert!(resolve("accounts = []").contains("there is no account"));
+    assert!(resolve("checkpoints = 'backups'").contains("POST /checkpoint of admin"));
     assert_eq!(resolve("memory = '0'"), "memory is 0 bytes: expected at least 65536");
     assert!(account("mine", "'secret!'").contains("base64"));
     assert!(!account("mine", "'secret!'").contains("secret!"));
