@@ -59,11 +59,23 @@ struct Failed {
     /// Up to which version range tombstones had been applied.
     tried: Version,
     failures: u32,
-    is_left_alone: bool,
+    rest: Rest,
+}
+
+/// How long a file is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It is damaged.
+    ForGood,
+    /// The device fails to read it: until a timer ends.
+    ForNow,
+    /// Such a timer has ended.
+    Over,
 }
 
 /// What is to be done about a task that failed.
-enum Remedy {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
     /// Nothing: what it read is damaged.
     None,
     /// These files may be read again after a delay.
@@ -74,11 +86,11 @@ enum Remedy {
 
 impl Unread {
     /// Notes of what a task failed that applied range tombstones up to a version.
-    fn note(&mut self, task: &Task, error: &Error, tried: Version) -> Remedy {
+    pub(super) fn note(&mut self, task: &Task, error: &Error, tried: Version) -> Remedy {
         let Some(inputs) = task.read() else { return Remedy::Unknown };
-        let path = match error {
-            Error::Corruption(corruption) => &corruption.file,
-            Error::Io(io) if io.action == "read" => &io.path,
+        let (path, rest) = match error {
+            Error::Corruption(corruption) => (&corruption.file, Rest::ForGood),
+            Error::Io(io) if io.action == "read" => (&io.path, Rest::ForNow),
             _ => return Remedy::Unknown,
         };
         // What is not in any of them is in what they refer to.
@@ -87,40 +99,40 @@ impl Unread {
             None => inputs.ids(),
         };
         let cause = error.chain();
-        let counts = files.iter().map(|id| self.add(*id, &cause, tried));
-        let most = counts.max().unwrap_or_default();
-        match error {
-            Error::Io(_) => Remedy::Reread(files, retry_delay(most, LAST_REREAD)),
+        let mut most = 0;
+        for &id in &files {
+            let before = self.0.get(&id).map_or(0, |failed| failed.failures);
+            let failures = before.saturating_add(1);
+            self.0.insert(id, Failed { cause: Arc::clone(&cause), tried, failures, rest });
+            most = most.max(failures);
+        }
+        match rest {
+            Rest::ForNow => Remedy::Reread(files, retry_delay(most, LAST_REREAD)),
             _ => Remedy::None,
         }
     }
 
-    /// Notes a failure; returns how many there were.
-    fn add(&mut self, id: FileId, cause: &Arc<str>, tried: Version) -> u32 {
-        let before = self.0.get(&id).map_or(0, |failed| failed.failures);
-        let failures = before.saturating_add(1);
-        let cause = Arc::clone(cause);
-        self.0.insert(id, Failed { cause, tried, failures, is_left_alone: true });
-        failures
-    }
-
-    /// A task has read its inputs.
+    /// A task has read its inputs, of a file that stays in the tree perhaps a sample: damage may be elsewhere.
     pub(super) fn forget(&mut self, task: &Task) {
         for file in task.read().iter().flat_map(|inputs| inputs.all()) {
-            self.0.remove(&file.id());
+            if self.0.get(&file.id()).is_some_and(|failed| failed.rest != Rest::ForGood) {
+                self.0.remove(&file.id());
+            }
         }
     }
 
-    fn try_again(&mut self, id: FileId) {
-        if let Some(failed) = self.0.get_mut(&id) {
-            failed.is_left_alone = false;
+    pub(super) fn try_again(&mut self, id: FileId) {
+        if let Some(failed) = self.0.get_mut(&id)
+            && failed.rest == Rest::ForNow
+        {
+            failed.rest = Rest::Over;
         }
     }
 
     /// Up to which version range tombstones had been applied to a file when it could not be read, if it is
     /// left alone for that.
     pub(super) fn tried(&self, file: &TableFile) -> Option<Version> {
-        self.0.get(&file.id()).filter(|failed| failed.is_left_alone).map(|failed| failed.tried)
+        self.0.get(&file.id()).filter(|failed| failed.rest != Rest::Over).map(|failed| failed.tried)
     }
 
     /// Why a file could not be read that is part of the tree.

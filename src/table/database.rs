@@ -264,7 +264,7 @@ impl Database {
     /// # Errors
     /// [`Error::InvalidArgument`] if there are files in the directory, [`Error::Locked`] if another checkpoint is
     /// being made there; as [`flush`](Self::flush); [`Error::Io`]. What was made is then removed again. After a crash
-    /// meanwhile the directory may hold files that no database is made of; opening says so.
+    /// meanwhile the directory may hold files that no database is made of, which opening says, or none yet.
     ///
     /// ```
     /// use tablestone::{Database, Options, Precondition};

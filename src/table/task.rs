@@ -24,8 +24,8 @@ use crate::wake::wake_each;
 /// Reads on their way: [`wait`](Task::wait) blocks the thread, `.await` does not need one. See
 /// [`Database::run`](crate::Database::run).
 ///
-/// Polled again after its outcome was taken it gives [`Error::InvalidArgument`]. Dropping it gives up the reads: if they have not begun they never will, else they run to their
-/// end and what they made is dropped.
+/// Polled again after its outcome was taken it gives [`Error::InvalidArgument`]. Dropping it gives up the
+/// reads: if they have not begun they never will, else they run to their end and what they made is dropped.
 ///
 /// ```
 /// use tablestone::{Database, Options};

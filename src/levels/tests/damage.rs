@@ -3,8 +3,12 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::super::compaction::Inputs;
+use super::super::failures::{Remedy, Unread};
+use super::super::picker::Task;
 use super::*;
 use crate::env::{Fault, Operation};
+use crate::error::{Damage, Error};
 use crate::options::ReadMode;
 
 /// A tree that reads what is on the disk, as it is there.
@@ -114,4 +118,35 @@ fn a_compaction_by_hand_ends_the_failure_of_one_in_the_background() {
     world.tree.compact_all().unwrap();
     assert_eq!(world.tree.last_background_error(), None);
     world.check();
+}
+
+/// R-E22: damage is kept in mind by whatever read a part of the file since; what the device failed to read is not.
+#[test]
+fn what_was_read_of_a_damaged_file_does_not_make_it_whole() {
+    let mut world = world(4);
+    put_rows(&mut world, "a", 0..20);
+    world.flush();
+    let levels = world.levels();
+    let (level, file) = levels.files().next().unwrap();
+    let files = vec![(level, vec![Arc::clone(file)])];
+    let sampled = Task::Compress(Inputs { files, output: level }, 1);
+    let unread = Error::io("read", file.path(), ErrorKind::Other.into());
+    let damaged = Damage::new(0, "a block", "another").in_file(file.path(), 7);
+    let mut known = Unread::default();
+
+    assert!(
+        matches!(known.note(&sampled, &unread, v(1)), Remedy::Reread(ids, _) if ids == [file.id()])
+    );
+    assert_eq!(known.tried(file), Some(v(1)));
+    known.forget(&sampled);
+    assert_eq!(known.tried(file), None);
+
+    known.note(&sampled, &unread, v(2));
+    known.try_again(file.id());
+    assert_eq!(known.tried(file), None);
+    assert_eq!(known.note(&sampled, &damaged, v(3)), Remedy::None);
+    // The timer of before, and a task that looked elsewhere.
+    known.try_again(file.id());
+    known.forget(&sampled);
+    assert_eq!(known.tried(file), Some(v(3)));
 }
