@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entity::{EntityError, NotAnEntity};
+use crate::env::Unreadable;
 use crate::version::Version;
 
 /// What a call of this crate returns.
@@ -198,6 +199,12 @@ impl Error {
         text.into()
     }
 
+    /// Whether the disk, or what the user may have of it, is full.
+    pub(crate) fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io(io) if matches!(io.source.kind(), StorageFull | QuotaExceeded))
+    }
+
     /// Whether trying again later may succeed without a change ([`Error::Busy`]).
     #[must_use]
     pub const fn is_busy(&self) -> bool {
@@ -268,7 +275,7 @@ pub struct OutOfOrder {
 }
 
 /// Damage found in a file: it was not returned as data, and the file was left as it is (R-E22).
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file:?} is damaged at offset {offset}: expected {expected}, found {found}")]
 pub struct Corruption {
     /// The damaged file.
@@ -279,6 +286,16 @@ pub struct Corruption {
     pub expected: Cow<'static, str>,
     /// What it has.
     pub found: Cow<'static, str>,
+}
+
+impl Corruption {
+    /// Of what the device fails to read.
+    #[cold]
+    pub(crate) fn unreadable(unreadable: Unreadable) -> Self {
+        let Unreadable { file, offset, bytes, reason } = unreadable;
+        let expected = format!("{bytes} bytes that can be read").into();
+        Self { file, offset, expected, found: reason.into() }
+    }
 }
 
 /// An operation that the operating system refused.

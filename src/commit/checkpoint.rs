@@ -22,7 +22,17 @@ impl Pipeline {
             let found = format!("a checkpoint needs an empty directory: {dir:?} has {name:?}");
             return Err(Error::InvalidArgument(found.into()));
         }
-        let _lock = take_lock(&*disk, dir)?;
+        let lock = take_lock(&*disk, dir)?;
+        let made = self.checkpoint_locked(dir);
+        if made.is_err() {
+            drop(lock);
+            // One that stays is of a directory without files all the same.
+            let _ = disk.remove(&dir.join(LOCK_FILE));
+        }
+        made
+    }
+
+    fn checkpoint_locked(&self, dir: &Path) -> Result<Version> {
         self.freeze()?;
         self.tree().flush_now()?;
         self.tree().checkpoint(dir)

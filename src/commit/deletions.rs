@@ -51,7 +51,9 @@ impl Pipeline {
         match self.tree.hides(&view.active, worth_it) {
             Ok(true) => self.freeze_for_deletions(),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "how much deletions hide is not known"),
+            Err(error) => {
+                tracing::warn!(cause = %error.chain(), "how much deletions hide is not known");
+            }
         }
     }
 }

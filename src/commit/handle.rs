@@ -132,6 +132,39 @@ impl<T> Commit<T> {
         self
     }
 
+    /// Has the write go in at once where writes are held back and background work fails, of a full disk say: for
+    /// the few by which room is made, as an application keeps a row of each table that it drops. Memory may be a
+    /// quarter fuller for them than for other writes. Deletions of ranges, partitions and tables are urgent by
+    /// themselves.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options, Precondition};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let tables = database.create_table("tables").wait()?;
+    /// database.create_table("logs").wait()?;
+    /// tables.insert("all", "logs", "kept for a week").wait()?;
+    /// tables.delete("all", "logs", Precondition::Exists).urgent().wait()?;
+    /// database.drop_table("logs").wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn urgent(mut self) -> Self {
+        self.state = match std::mem::replace(&mut self.state, State::Done) {
+            State::Gated(mut gate, work)
+                if self.pipeline.tree().lets_urgent_in()
+                    && self.pipeline.check_writable().is_ok() =>
+            {
+                gate.leave(&self.pipeline);
+                State::Applied(work(&self.pipeline))
+            }
+            state => state,
+        };
+        self
+    }
+
     /// Blocks until the write is acknowledged as [`Durability`](crate::Durability) says.
     ///
     /// # Errors

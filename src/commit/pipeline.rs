@@ -136,6 +136,12 @@ impl Pipeline {
         };
         pipeline.tree.set_on_flushed(Box::new(release));
         pipeline.tree.set_value_log(Box::new(LargeValues::new(&pipeline)));
+        let this = Weak::clone(&pipeline.this);
+        pipeline.tree.set_on_full(Box::new(move || {
+            if let Some(pipeline) = this.upgrade() {
+                pipeline.make_room();
+            }
+        }));
         pipeline
     }
 
@@ -230,7 +236,7 @@ impl Pipeline {
         work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
     ) -> Commit<T> {
         let bytes = self.tree.view().active.range_tombstone_bytes();
-        self.begin(bytes, work)
+        self.begin(bytes, work).urgent()
     }
 
     /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
@@ -359,6 +365,15 @@ impl Pipeline {
             self.note_deletion();
         }
         version
+    }
+
+    /// The disk is full: files that wait to be used again go. And so that the next flush leaves out what was deleted
+    /// since the last one began, it has what deletes it.
+    fn make_room(&self) {
+        report_segments(self.segments.remove_spares());
+        if self.tree.view().active.has_range_tombstones() {
+            self.freeze_for_deletions();
+        }
     }
 
     pub(super) fn freeze_for_deletions(&self) {

@@ -7,6 +7,7 @@
 
 mod deferred;
 mod mapping;
+mod read_around;
 mod real;
 mod reserved;
 mod sim;
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};
+pub(crate) use read_around::{ReadAround, Unreadable};
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 

@@ -109,7 +109,7 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { file })),
+            Ok(()) => Ok(Box::new(RealLock { file, dir: lock_dir(path)? })),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -163,12 +163,27 @@ fn has_no_links(error: &io::Error) -> bool {
 #[derive(Debug)]
 struct RealLock {
     file: File,
+    /// Locked too.
+    dir: Option<File>,
+}
+
+/// Locks the directory of a file that is locked: it stays so if somebody removes the file, which another process would
+/// then make anew. `None` where directories have no locks.
+fn lock_dir(path: &Path) -> io::Result<Option<File>> {
+    let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) else { return Ok(None) };
+    match dir.try_lock() {
+        Ok(()) => Ok(Some(dir)),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "a lock is held until its file is closed");
+        for file in self.dir.iter().chain([&self.file]) {
+            if let Err(error) = file.unlock() {
+                tracing::warn!(%error, "a lock is held until its file is closed");
+            }
         }
     }
 }
@@ -417,7 +432,7 @@ mod tests {
         let file = File::create(&path).unwrap();
         file.try_lock().unwrap();
         let _copy = file.try_clone().unwrap();
-        drop(RealLock { file });
+        drop(RealLock { file, dir: None });
         disk.lock(&path).unwrap();
     }
 

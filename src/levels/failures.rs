@@ -153,8 +153,7 @@ impl Tree {
     }
 
     pub(super) fn compaction_failed(&self, task: &Task, error: &Error) {
-        self.metrics.background_failures.add(1);
-        tracing::error!(%error, "a compaction failed");
+        self.note_failure(error, "a compaction failed");
         let mut schedule = self.schedule.lock();
         let tried = gc::bound(&self.snapshots.horizon(), self.flushed());
         match schedule.unread.note(task, error, tried) {
@@ -172,6 +171,17 @@ impl Tree {
                     self.compact_again(delay, |schedule| schedule.backing_off = false);
                 }
             }
+        }
+    }
+
+    /// Counts and tells of work that failed, and has room made if it found none.
+    pub(super) fn note_failure(&self, error: &Error, what: &'static str) {
+        self.metrics.background_failures.add(1);
+        tracing::error!(cause = %error.chain(), "{what}");
+        if error.is_full()
+            && let Some(make_room) = self.on_full.get()
+        {
+            make_room();
         }
     }
 

@@ -18,7 +18,7 @@ use super::tree::{Found, OpenContext, Opened, Tree};
 use super::value_file::{ValueContext, ValueFile};
 use super::values::Values;
 use crate::cache::BlockCache;
-use crate::env::Disk;
+use crate::env::{Disk, ReadAround};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::{ReadMode, Recovery};
 use crate::sst::{self, FileId, FileMeta, Reader};
@@ -35,17 +35,20 @@ impl Tree {
     pub(crate) fn open(context: OpenContext<'_>) -> Result<Opened> {
         let (disk, jobs) = (Arc::clone(&context.disk), Arc::clone(&context.jobs));
         let janitor = Arc::new(Janitor::new(disk, jobs, Arc::clone(&context.metrics)));
+        let around = (context.options.recovery == Recovery::Salvage)
+            .then(|| ReadAround::new(Arc::clone(&context.disk)));
         let opening = Opening {
-            disk: &*context.disk,
+            disk: around.as_ref().map_or(&*context.disk, |around| around),
             dir: &context.dir,
             cache: &context.cache,
-            read_mode: context.options.read_mode,
+            read_mode: around.as_ref().map_or(context.options.read_mode, |_| ReadMode::Pread),
             recovery: context.options.recovery,
             janitor: &janitor,
         };
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
+        recovered.lost.extend(unreadable(around.as_ref()));
         let is_unordered =
             opening.recovery == Recovery::Salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
@@ -55,6 +58,8 @@ impl Tree {
             opening.take_all(&mut inventory, &mut lost)?;
         }
         let levels = opening.levels(inventory, &mut next_file, &mut lost)?;
+        lost.extend(unreadable(around.as_ref()));
+        around.iter().for_each(ReadAround::complete);
         let is_damaged = !lost.is_empty();
         let found = Found {
             levels,
@@ -225,6 +230,11 @@ impl Opening<'_> {
         tracing::error!(%corruption, "set a damaged file aside");
         corruption
     }
+}
+
+/// What salvage could not read since it was asked last.
+fn unreadable(around: Option<&ReadAround>) -> impl Iterator<Item = Corruption> {
+    around.map(ReadAround::take_unreadable).into_iter().flatten().map(Corruption::unreadable)
 }
 
 /// A file that the manifest names and that is not there is damage.

@@ -284,8 +284,7 @@ impl Tree {
     }
 
     fn flush_failed(&self, error: &Error) {
-        self.metrics.background_failures.add(1);
-        tracing::error!(%error, "a flush failed");
+        self.note_failure(error, "a flush failed");
         let delay = self.schedule.lock().flushing.add(error);
         self.schedule_flush(delay);
     }

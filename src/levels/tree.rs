@@ -21,8 +21,8 @@ use super::state::{Change, Level, LevelState};
 use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
-use crate::env::{Clock, Disk, Jobs};
-use crate::error::{Corruption, Error, Result};
+use crate::env::{Clock, Disk, Jobs, ReadAround};
+use crate::error::{Corruption, Error, IoError, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{Options, ReadMode, Sizing};
@@ -63,6 +63,9 @@ pub(crate) struct Flushed {
 /// Called after each flush, on the thread that flushed, with no lock held.
 pub(crate) type OnFlushed = Box<dyn Fn(Flushed) + Send + Sync>;
 
+/// Makes room on a disk that is full.
+pub(crate) type OnFull = Box<dyn Fn() + Send + Sync>;
+
 /// Memtables, table files, and the background work that moves entries from the ones to the others.
 pub(crate) struct Tree {
     pub(super) this: Weak<Self>,
@@ -93,6 +96,7 @@ pub(crate) struct Tree {
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
+    pub(super) on_full: OnceLock<OnFull>,
     pub(super) value_log: OnceLock<Box<dyn ValueLog>>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
@@ -150,6 +154,7 @@ impl Tree {
             flush_queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
+            on_full: OnceLock::new(),
             value_log: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
@@ -191,6 +196,11 @@ impl Tree {
     /// To be called once, before [`start`](Tree::start).
     pub(crate) fn set_on_flushed(&self, hook: OnFlushed) {
         let _ = self.on_flushed.set(hook);
+    }
+
+    /// To be called once, before [`start`](Tree::start): what to do where background work finds no room on the disk.
+    pub(crate) fn set_on_full(&self, hook: OnFull) {
+        let _ = self.on_full.set(hook);
     }
 
     /// To be called once, before [`start`](Tree::start). Without it all values go to table files.
@@ -269,17 +279,35 @@ impl Tree {
         levels.files().try_for_each(|(_, file)| file.verify(&levels.values))
     }
 
-    /// As [`verify`](Self::verify), but goes on: the first damage of each file, or of a value it refers to.
+    /// As [`verify`](Self::verify), but goes on: the first damage of each file, or of a value it refers to, and
+    /// all that the device fails to read.
     pub(crate) fn damage(&self) -> Result<Vec<Corruption>> {
         let levels = Arc::clone(&self.views.load().levels);
         let mut found = Vec::new();
         for (_, file) in levels.files() {
             match file.verify(&levels.values) {
                 Err(Error::Corruption(damage)) => found.push(*damage),
+                Err(Error::Io(io)) if io.action == "read" => {
+                    // Many files may refer to the values of one.
+                    if found.iter().all(|damage| damage.file != io.path) {
+                        found.extend(self.unreadable(*io)?);
+                    }
+                }
                 verified => verified?,
             }
         }
         Ok(found)
+    }
+
+    /// What the device fails to read of a file that could not be read; the error, if it now can.
+    fn unreadable(&self, io: IoError) -> Result<Vec<Corruption>> {
+        let around = ReadAround::new(Arc::clone(&self.disk));
+        around.survey(&io.path).map_err(|e| Error::io("read", &io.path, e))?;
+        let unreadable = around.take_unreadable();
+        if unreadable.is_empty() {
+            return Err(Error::Io(Box::new(io)));
+        }
+        Ok(unreadable.into_iter().map(Corruption::unreadable).collect())
     }
 
     /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
@@ -306,6 +334,14 @@ impl Tree {
     pub(crate) fn stopped_by(&self) -> Option<Arc<str>> {
         let (share, reason) = self.worst_debt();
         (share >= 1.0).then(|| self.blocked_reason(reason))
+    }
+
+    /// Whether what makes room goes in although other writes are held back: background work fails, and memory is
+    /// not much fuller than these may have it.
+    pub(crate) fn lets_urgent_in(&self) -> bool {
+        let most = self.sizing.memtables_bytes / 4 * 5;
+        self.last_background_error().is_some()
+            && self.debt(&self.views.load()).memtable_bytes < most
     }
 
     /// What writes that are held back wait for.

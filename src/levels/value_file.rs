@@ -136,7 +136,7 @@ impl ValueFile {
     /// A value that was to be moved elsewhere is damaged or cannot be read, and stays.
     pub(super) fn set_damage(&self, error: &Error) {
         if self.damage.set(error.chain()).is_ok() {
-            tracing::error!(%error, "values stay where they are, as one cannot be read");
+            tracing::error!(cause = %error.chain(), "values stay where they are, as one cannot be read");
         }
     }
 

@@ -92,6 +92,9 @@ pub struct Stats {
     /// Why background work fails at present, if it does: until it was done after all, or the file that it found
     /// damaged is gone.
     pub background_error: Option<Arc<str>>,
+    /// Why writes wait, if all do: for how long is [`Options::busy_timeout`](crate::Options::busy_timeout). It ends
+    /// as flushes and compactions catch up, if there is no `background_error`.
+    pub writes_stopped: Option<Arc<str>>,
     /// Why the database is read-only, if it is: the log failed.
     pub poisoned: Option<Arc<str>>,
 }
@@ -153,6 +156,7 @@ impl Stats {
             stall_time: tree.stall_time,
             background_failures: tree.background_failures,
             background_error: tree.last_background_error,
+            writes_stopped: pipeline.tree().stopped_by(),
             poisoned: pipeline.poisoned(),
         }
     }

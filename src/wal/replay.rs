@@ -20,7 +20,7 @@ use super::salvage::Repairs;
 use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SealedSegment, SegmentId};
 use super::walk::{Ending, Proof, SYNCED_EXPECTED, Visit, Walk, walk};
-use crate::env::Disk;
+use crate::env::{Disk, ReadAround};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::version::Version;
@@ -82,7 +82,9 @@ pub(crate) fn replay(
     mode: Recovery,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
-    let (Extent { first, reach }, disk) = (extent, &**disk);
+    let Extent { first, reach } = extent;
+    let around = (mode == Recovery::Salvage).then(|| ReadAround::new(Arc::clone(disk)));
+    let disk: &dyn Disk = around.as_ref().map_or(&**disk, |around| around);
     let found = list(disk, dir)?;
     let (obsolete, live): (Vec<_>, Vec<_>) = found.into_iter().partition(|id| *id < first);
     let may_be_empty = first == SegmentId::NONE;
@@ -90,6 +92,7 @@ pub(crate) fn replay(
     let first = if may_be_empty { oldest } else { first };
     let mut replay = Replay {
         disk,
+        around: around.as_ref(),
         dir,
         mode,
         obsolete,
@@ -105,6 +108,7 @@ pub(crate) fn replay(
         replay.missing(first)?;
     }
     let live = replay.check_consecutive(first, live)?;
+    replay.survey(&live)?;
     for (index, id) in live.iter().enumerate() {
         let later = live.get(index + 1..).unwrap_or_default();
         replay.segment(*id, later, visit)?;
@@ -113,6 +117,8 @@ pub(crate) fn replay(
         }
     }
     replay.check_reaches(reach, first)?;
+    let unreadable = around.as_ref().map(ReadAround::take_unreadable).into_iter().flatten();
+    replay.lost.extend(unreadable.map(Corruption::unreadable));
     replay.finish(first)
 }
 
@@ -126,6 +132,8 @@ fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentId>> {
 
 struct Replay<'a> {
     disk: &'a dyn Disk,
+    /// The same, under salvage.
+    around: Option<&'a ReadAround>,
     dir: &'a Path,
     mode: Recovery,
     obsolete: Vec<SegmentId>,
@@ -164,6 +172,21 @@ impl Replay<'_> {
             expected = id.next();
         }
         Ok(whole)
+    }
+
+    /// Reads all segments through, to know what the device fails to read before any is walked.
+    fn survey(&self, live: &[SegmentId]) -> Result<()> {
+        let Some(around) = self.around else { return Ok(()) };
+        for id in live.iter().filter(|id| !self.repairs.contains(**id)) {
+            let path = id.path(self.dir);
+            around.survey(&path).map_err(|e| Error::io("read", &path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the device fails to read a part of the segment.
+    fn has_gaps(&self, id: SegmentId) -> bool {
+        self.around.is_some_and(|around| around.has_gaps(&id.path(self.dir)))
     }
 
     /// A log that was closed ends where it ended then, or later.
@@ -208,7 +231,7 @@ impl Replay<'_> {
             self.walks.push(Walk::unread(id, self.last));
             return Ok(());
         }
-        let proof = self.proof(later)?;
+        let proof = self.proof(id, later)?;
         let mut scan = match Scan::open(self.disk, self.dir, id, std::mem::take(&mut self.buffer)) {
             Ok(scan) => scan,
             Err(error) => {
@@ -221,7 +244,7 @@ impl Replay<'_> {
         let mut walk = walk(&mut scan, self.mode, self.last, proof, visit)?;
         self.buffer = scan.into_buffer();
         self.last = walk.last;
-        if !walk.damages.is_empty() {
+        if !walk.damages.is_empty() || self.has_gaps(id) {
             self.lost.append(&mut walk.damages);
             self.repairs.add(id);
         }
@@ -231,11 +254,11 @@ impl Replay<'_> {
 
     /// What the `later` segments prove of the one before them. Salvage has to know before it reads that,
     /// to go on behind what is bad; a strict replay asks only once it has come to the end.
-    fn proof(&mut self, later: &[SegmentId]) -> Result<Proof> {
+    fn proof(&mut self, id: SegmentId, later: &[SegmentId]) -> Result<Proof> {
         if self.mode == Recovery::Salvage && self.bytes_unless_proof(later)?.is_none() {
             return Ok(Proof::Later);
         }
-        Ok(Proof::Own)
+        Ok(if self.has_gaps(id) { Proof::Hidden } else { Proof::Own })
     }
 
     /// Whether the log ends with the segment that was walked last, because it has no seal. If one of
@@ -248,7 +271,9 @@ impl Replay<'_> {
             Ending::Clean => "zeros",
             Ending::Torn(found, _) => found,
         };
-        if let Some(bytes) = self.bytes_unless_proof(later)? {
+        let unproved = self.bytes_unless_proof(later)?;
+        // Its seal may be in what cannot be read.
+        if let Some(bytes) = unproved.filter(|bytes| *bytes == 0 || !self.has_gaps(id)) {
             self.unproved_bytes = bytes;
             // All of them, or there would be a gap.
             self.unproved = if bytes > 0 { later.to_vec() } else { Vec::new() };
@@ -260,10 +285,13 @@ impl Replay<'_> {
     }
 
     /// How many bytes these segments have behind their headers if there are records in them; `None`
-    /// if a record says that all segments before its own were synced.
+    /// if a record says that all segments before its own were synced, or one that cannot be read may.
     fn bytes_unless_proof(&mut self, later: &[SegmentId]) -> Result<Option<u64>> {
         let mut bytes = 0;
         for id in later {
+            if self.has_gaps(*id) {
+                return Ok(None);
+            }
             let buffer = std::mem::take(&mut self.buffer);
             let mut scan = match Scan::open(self.disk, self.dir, *id, buffer) {
                 Ok(scan) => scan,

@@ -128,7 +128,7 @@ impl Writer {
             Ok(next) => next,
             // A segment may be longer than it should; commits need not fail for it.
             Err(error) => {
-                tracing::warn!(%error, "cannot begin a log segment, going on with the last");
+                tracing::warn!(cause = %error.chain(), "cannot begin a log segment, going on with the last");
                 self.tried_again = self.end + self.group.len() as u64 + self.retry_bytes();
                 return Ok(());
             }

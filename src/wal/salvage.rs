@@ -2,6 +2,7 @@
 //! be strict; the damaged file stays beside it under the name extension `damaged`.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Repairs {
                 })?;
             }
             Err(Error::Corruption(_)) => {}
-            Err(Error::Io(io)) if io.source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(Error::Io(io)) if io.source.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
         copy.finish()?;
@@ -89,12 +90,17 @@ fn damaged_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Copies a damaged file to its other name; nothing if it is missing.
+/// Gives a damaged file its other name, too, which an earlier one loses; nothing if it is missing.
 fn keep_damaged(disk: &dyn Disk, path: &Path) -> Result<()> {
-    match disk.copy(path, &damaged_name(path)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("copy", path, error))
+    let name = damaged_name(path);
+    let shared = match disk.share(path, &name) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            disk.remove(&name).and_then(|()| disk.share(path, &name))
         }
+        shared => shared,
+    };
+    match shared {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("keep", path, error)),
         _ => Ok(()),
     }
 }

@@ -309,13 +309,15 @@ impl Segments {
     /// Gives back what is there for segments to come, and keeps no file that has nothing later than `last`:
     /// no commits are coming that would use it soon.
     pub(crate) fn give_space_back(&self, last: Version) -> Result<()> {
-        let mut files = self.files.lock();
-        files.given_back = last;
-        let spares = files.spares.take_all();
-        drop(files);
-        let removed = spares.iter().map(|spare| self.remove(&spare.path));
-        let removed = removed.fold(Ok(()), Result::and);
+        self.files.lock().given_back = last;
+        let removed = self.remove_spares();
         removed.and(self.next.lock().prepared.as_mut().map_or(Ok(()), OpenSegment::shorten))
+    }
+
+    /// Removes the files that wait to become segments.
+    pub(crate) fn remove_spares(&self) -> Result<()> {
+        let spares = self.files.lock().spares.take_all();
+        spares.iter().map(|spare| self.remove(&spare.path)).fold(Ok(()), Result::and)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::record::{ALIGNMENT, NOTHING_DURABLE};
+use super::record::{ALIGNMENT, Header, NOTHING_DURABLE};
 use super::scan::{Item, Scan};
 use super::segment::{self, SegmentId};
 use crate::error::{Corruption, Damage, Error, Result};
@@ -67,12 +67,15 @@ pub(super) enum Proof {
     Own,
     /// In a later segment: whatever is bad in it is damage.
     Later,
+    /// Perhaps in what cannot be read of it: whatever is bad in it and has a record behind it is damage.
+    Hidden,
 }
 
 impl Proof {
-    /// Whether what stands at that place was synced.
+    /// Whether what stands at that place was synced, or may have been.
     fn covers(self, scan: &mut Scan, at: u64) -> Result<bool> {
-        Ok(self == Self::Later || scan.find(at, |header| header.durable_end > at)?.is_some())
+        let proves = |header: &Header| self == Self::Hidden || header.durable_end > at;
+        Ok(self == Self::Later || scan.find(at, proves)?.is_some())
     }
 }
 
@@ -145,7 +148,7 @@ pub(super) fn walk(
             }
         };
         let expected = match proof {
-            Proof::Own => "a whole record, the next in order",
+            Proof::Own | Proof::Hidden => "a whole record, the next in order",
             Proof::Later => SYNCED_EXPECTED,
         };
         let damage = Damage::new(at, expected, bad);

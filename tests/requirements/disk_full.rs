@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Error, Table};
+use tablestone::{Database, Error, Precondition, Table};
 
 use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, open, sim_options};
@@ -136,6 +136,77 @@ fn r_e24_tables_that_cannot_be_written_make_writers_busy_and_recover() {
         let db = open(&env).unwrap();
         assert_eq!(all_rows(&db.table("t").unwrap()).len(), 51 + written as usize);
     }
+}
+
+/// What makes room goes in though all other writes are stopped, and what it deletes is not written first.
+#[test]
+fn r_e24_a_table_can_be_dropped_though_writes_are_stopped_for_want_of_room() {
+    let env = SimEnv::new(8);
+    let (db, t) = filled(&env);
+    let large = db.create_table("large").wait().unwrap();
+    env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, u64::MAX));
+    let mut written = 0u32;
+    while large.insert("q", written.to_be_bytes(), [1; 200]).wait().is_ok() {
+        written += 1;
+        env.run_all();
+        assert!(written < 10_000, "memory must be bounded");
+    }
+    let delete = |row: u8| t.delete("p", [row], Precondition::Exists);
+    assert!(matches!(delete(1).wait(), Err(Error::Busy { .. })));
+    let why = db.stats().writes_stopped.expect("they are");
+    assert!(why.contains(".sst"), "{why}");
+    delete(1).urgent().wait().unwrap();
+    db.drop_table("large").wait().unwrap();
+    // It is tried in vain once more.
+    env.advance(Duration::from_secs(60));
+    env.run_all();
+    env.clear_faults();
+    env.advance(Duration::from_secs(60));
+    env.run_all();
+    delete(2).wait().unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.background_error, stats.writes_stopped), (None, None));
+    assert!(stats.flush_bytes < 10_000, "{} bytes, of {written} rows dropped", stats.flush_bytes);
+    assert_eq!(all_rows(&t).len(), 48);
+}
+
+/// Memory has a bound, however urgent writes are.
+#[test]
+fn r_e24_urgent_writes_end_where_memory_does() {
+    let env = SimEnv::new(8);
+    let (db, t) = filled(&env);
+    env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, u64::MAX));
+    let mut written = 0u32;
+    let busy = loop {
+        match t.insert("q", written.to_be_bytes(), [1; 200]).urgent().wait() {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        env.run_all();
+        assert!(written < 10_000, "memory must be bounded");
+    };
+    assert!(busy.is_busy(), "{busy:?}");
+    assert!(db.stats().memtable_bytes < 64 << 10, "{}", db.stats().memtable_bytes);
+}
+
+/// Files of the log that only wait to be used again are given up for what has no room.
+#[test]
+fn r_e24_a_full_disk_has_no_spare_files() {
+    let env = SimEnv::new(8);
+    let (db, t) = filled(&env);
+    let fill = || {
+        for n in 0..300u32 {
+            t.upsert("q", n.to_be_bytes(), [1; 500]).wait().unwrap();
+        }
+    };
+    fill();
+    db.flush().unwrap();
+    let spares = || env.list(DIR.as_ref()).iter().filter(|name| name.ends_with("spare")).count();
+    assert!(spares() > 0);
+    env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, 1));
+    t.upsert("q", "again", "").wait().unwrap();
+    assert!(db.flush().is_err());
+    assert_eq!(spares(), 0);
 }
 
 #[test]

@@ -21,11 +21,15 @@ pub(super) fn advised(error: CliError, advice: &str) -> CliError {
     if is_damage(&*error) { format!("{}\n{advice}", with_causes(&*error)).into() } else { error }
 }
 
-/// Whether a database does not hold what was written to it.
+/// Whether a database does not hold what was written to it, or the device does not give it back.
 fn is_damage(error: &(dyn Error + 'static)) -> bool {
     successors(Some(error), |error| (*error).source()).any(|error| {
-        let of_engine = error.downcast_ref::<tablestone::Error>();
-        matches!(of_engine, Some(tablestone::Error::Corruption(_))) || error.is::<Damaged>()
+        let is_of_engine = match error.downcast_ref::<tablestone::Error>() {
+            Some(tablestone::Error::Corruption(_)) => true,
+            Some(tablestone::Error::Io(io)) => io.action == "read",
+            _ => false,
+        };
+        is_of_engine || error.is::<Damaged>()
     })
 }
 
@@ -51,6 +55,14 @@ mod tests {
         assert_eq!(advised(catalog.into()), expected);
         let both = Damaged(vec![in_file(), in_file()]);
         assert_eq!(advised(both.into()), format!("{damage}\n{damage}\ndo this"));
+        let io = |action, source| {
+            let io = tablestone::IoError { action, path: "data/000001.sst".into(), source };
+            advised(tablestone::Error::Io(Box::new(io)).into())
+        };
+        let unreadable = io("read", std::io::Error::other("no such sector"));
+        assert_eq!(unreadable, "cannot read \"data/000001.sst\": no such sector\ndo this");
+        let full = io("write to", std::io::ErrorKind::StorageFull.into());
+        assert!(!full.contains("do this"), "{full}");
         let closed = tablestone::Error::Closed;
         assert_eq!(advised(closed.into()), "the database is closed");
     }

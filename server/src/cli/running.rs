@@ -32,6 +32,8 @@ const OTHER_FILES: u64 = 1024;
 pub(super) async fn serve(config: Config) -> Result<(), CliError> {
     // A process that is the first of its container hears of no signal but those it asks for.
     let mut stop = pin!(StopSignals::new()?.first());
+    // A file that may grow no more (`ulimit -f`) is an error of the write, as a full disk is, and not the end.
+    let _full = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let limits = connection_limits(config.limits.connection);
     let tls = match &config.tls {
         Some((certificate, key)) => Some(Tls::read(certificate, key)?),
@@ -165,8 +167,11 @@ fn admin_of(
 ) -> Admin {
     let troubled = Arc::clone(served);
     let trouble = move || {
-        let poisoned = troubled.get()?.database().stats().poisoned;
-        poisoned.map(|why| format!("read-only: {why}"))
+        let stats = troubled.get()?.database().stats();
+        // What is only behind catches up.
+        let stopped = stats.background_error.and(stats.writes_stopped);
+        let read_only = stats.poisoned.map(|why| format!("read-only: {why}"));
+        read_only.or_else(|| stopped.map(|why| format!("writes stop: {why}")))
     };
     let shown = |show: fn(&TableService) -> String| {
         let served = Arc::clone(served);

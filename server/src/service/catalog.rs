@@ -167,7 +167,8 @@ impl Catalog {
     ) -> Result<(Self, Accounts, Found), OpenError> {
         let accounts = Accounts::new(accounts);
         // Limits are those of clients' entities.
-        let meta = meta.map(|meta| meta.entities().with_limits(EntityLimits::default()));
+        let meta =
+            meta.map(|meta| meta.entities().with_limits(EntityLimits::default())).transpose()?;
         let catalog = Self { database, meta };
         let mut found = Found::new(META);
         for row in catalog.meta.iter().flat_map(|meta| meta.query().entities()) {
@@ -337,7 +338,7 @@ impl Catalog {
         let intent = Intent::delete(account.name(), table.entities.name().to_owned());
         let mut batch = EntityBatch::new(account.name());
         batch.delete(row_key(name), Precondition::Exists).insert(&intent.row());
-        let deleted = async { self.meta()?.commit(batch).await }.await;
+        let deleted = async { self.meta()?.commit(batch).urgent().await }.await;
         deleted.map_err(|error| failure::of(&error))?;
         account.remove(name);
         self.give_up(&intent).await;

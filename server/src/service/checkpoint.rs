@@ -12,12 +12,15 @@ impl TableService {
     /// such as `2026-11-27T080910.2847123Z`. Blocks.
     ///
     /// # Errors
-    /// As there.
+    /// As there. The directory is gone then.
     pub fn checkpoint(&self, under: &Path) -> tablestone::Result<PathBuf> {
         let now = DateTime::from_system_time(SystemTime::now()).unwrap_or(DateTime::MAX);
         let name = now.to_string().replace(':', "");
         let dir = under.join(name);
-        self.database().checkpoint(&dir)?;
+        self.database().checkpoint(&dir).inspect_err(|_| {
+            // Empty then, if it could be made at all.
+            let _ = std::fs::remove_dir(&dir);
+        })?;
         tracing::info!(dir = %dir.display(), "made a checkpoint");
         Ok(dir)
     }

@@ -127,6 +127,14 @@ impl Storage {
         Ok(())
     }
 
+    pub(super) fn spoil(&self, path: &Path, offset: u64) -> io::Result<()> {
+        let inode = self.0.lock().inode(path)?;
+        let mut inode = inode.lock();
+        let offset = usize::try_from(offset).ok().filter(|offset| *offset < inode.bytes().len());
+        inode.spoil(offset.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
     pub(super) fn list(&self, dir: &Path) -> Vec<String> {
         self.0.lock().list(dir)
     }
@@ -353,7 +361,11 @@ impl DiskFile for SimFile {
         let inode = self.inode.lock();
         let start = position(offset, buf.len())?;
         let bytes = inode.bytes().get(start..start + buf.len());
-        buf.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if !inode.is_readable(start..start + buf.len()) {
+            return Err(io::Error::other("unreadable block"));
+        }
+        buf.copy_from_slice(bytes);
         Ok(())
     }
 
@@ -422,6 +434,10 @@ impl DiskFile for SimFile {
 
     fn map(&self) -> io::Result<Mapping> {
         let _state = self.begin(Operation::Read)?;
-        Ok(Mapping::held(self.inode.lock().bytes().into()))
+        let inode = self.inode.lock();
+        if !inode.is_readable(0..inode.bytes().len()) {
+            return Err(io::Error::other("unreadable block"));
+        }
+        Ok(Mapping::held(inode.bytes().into()))
     }
 }

@@ -3,9 +3,11 @@
 //! Invariant: the durable bytes with all unsynced changes applied in order are the live bytes,
 //! unless a sync failed since.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::CrashStyle;
+use crate::env::BLOCK_BYTES;
 
 /// What a disk writes in one piece.
 const SECTOR_BYTES: usize = 512;
@@ -15,6 +17,8 @@ pub(super) struct Inode {
     live: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
+    /// The blocks that cannot be read.
+    spoiled: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -94,17 +98,38 @@ fn sectors(offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// The blocks that a piece of a file is in.
+fn blocks(bytes: Range<usize>) -> Range<usize> {
+    bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES)
+}
+
 impl Inode {
     pub(super) fn durable(bytes: &[u8]) -> Self {
-        Self { live: bytes.to_vec(), durable: bytes.to_vec(), unsynced: Vec::new() }
+        Self { live: bytes.to_vec(), durable: bytes.to_vec(), ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.live
     }
 
+    pub(super) fn spoil(&mut self, offset: usize) {
+        self.spoiled.insert(offset / BLOCK_BYTES);
+    }
+
+    /// Whether all of it can be read.
+    pub(super) fn is_readable(&self, bytes: Range<usize>) -> bool {
+        bytes.is_empty() || self.spoiled.range(blocks(bytes)).next().is_none()
+    }
+
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
+        self.heal(offset, data.len());
         self.change(Change::Write { offset, data: data.to_vec() });
+    }
+
+    /// What is written to can be read again.
+    fn heal(&mut self, offset: usize, len: usize) {
+        let written = blocks(offset..offset + len);
+        self.spoiled.retain(|block| !written.contains(block));
     }
 
     /// Writes bytes that are durable at once, and no other changes with them unless one cuts the file there.
@@ -115,6 +140,7 @@ impl Inode {
             self.write(offset, data);
             return self.sync();
         }
+        self.heal(offset, data.len());
         self.unsynced.iter_mut().for_each(|change| change.overlay(offset, data));
         write(&mut self.live, offset, data);
         write(&mut self.durable, offset, data);

@@ -158,6 +158,14 @@ impl SimEnv {
         self.storage.flip(path, offset)
     }
 
+    /// Has the block of that offset of a file fail to be read, until it is written to.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `UnexpectedEof` if it ends before.
+    pub fn spoil(&self, path: &Path, offset: u64) -> io::Result<()> {
+        self.storage.spoil(path, offset)
+    }
+
     /// Names of the files in a directory, sorted.
     #[must_use]
     pub fn list(&self, dir: &Path) -> Vec<String> {

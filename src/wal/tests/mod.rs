@@ -10,6 +10,7 @@ mod crashes;
 mod reuse;
 mod rotation;
 mod segments;
+mod unreadable;
 mod writeback;
 
 use super::*;

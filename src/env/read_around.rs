@@ -1,0 +1,257 @@
+//! [`ReadAround`]: a disk that has something to show for what the device fails to read, so that salvage
+//! comes to what is behind it.
+//!
+//! Invariant: what it makes up is in whole blocks of [`FILLER`], which no checksum accepts, and it knows the
+//! place of each. What it does not know of was read. Once salvage has read all, reads fail as they do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{BLOCK_BYTES, COPY_BYTES, Disk, DiskFile, LockGuard, Mapping};
+
+/// What every byte is that cannot be read; zeros would look like the end of a log.
+const FILLER: u8 = 0xBD;
+
+/// A disk like another, but for reads that fail. Its files cannot be mapped, which would show nothing for them.
+#[derive(Debug)]
+pub(crate) struct ReadAround {
+    disk: Arc<dyn Disk>,
+    gaps: Arc<Mutex<Gaps>>,
+}
+
+/// What could not be read.
+#[derive(Debug, Default)]
+struct Gaps {
+    /// The blocks, and what the system said.
+    blocks: BTreeMap<(PathBuf, u64), String>,
+    /// No more are to be added.
+    is_complete: bool,
+}
+
+/// Bytes of a file that the device fails to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) file: PathBuf,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// What the system said of the first of them.
+    pub(crate) reason: String,
+}
+
+impl ReadAround {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self { disk, gaps: Arc::default() }
+    }
+
+    /// Reads a file through: whatever cannot be read of it is known afterwards.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; what else the file system refuses, but for reads.
+    pub(crate) fn survey(&self, path: &Path) -> io::Result<()> {
+        let file = self.open(path)?;
+        let len = file.len()?;
+        let mut buffer = vec![0; len.min(COPY_BYTES) as usize];
+        let mut at = 0;
+        while at < len {
+            let piece = (len - at).min(COPY_BYTES) as usize;
+            file.read_at(buffer.get_mut(..piece).unwrap_or_default(), at)?;
+            at += piece as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether a part of that file could not be read so far.
+    pub(crate) fn has_gaps(&self, path: &Path) -> bool {
+        let from = (path.to_owned(), 0);
+        self.gaps.lock().blocks.range(from..).next().is_some_and(|((file, _), _)| file == path)
+    }
+
+    /// What could not be read so far, and is told for the first time.
+    pub(crate) fn take_unreadable(&self) -> Vec<Unreadable> {
+        let mut told: Vec<Unreadable> = Vec::new();
+        for ((file, offset), reason) in std::mem::take(&mut self.gaps.lock().blocks) {
+            let bytes = BLOCK_BYTES as u64;
+            match told.last_mut() {
+                Some(last) if last.file == file && last.offset + last.bytes == offset => {
+                    last.bytes += bytes;
+                }
+                _ => told.push(Unreadable { file, offset, bytes, reason }),
+            }
+        }
+        told
+    }
+
+    /// From here on a read that fails is an error, of files that are open too.
+    pub(crate) fn complete(&self) {
+        self.gaps.lock().is_complete = true;
+    }
+}
+
+impl Disk for ReadAround {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.disk.lock(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.disk.create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let (file, path) = (self.disk.open(path)?, path.to_owned());
+        let (disk, gaps) = (Arc::clone(&self.disk), Arc::clone(&self.gaps));
+        Ok(Arc::new(FileAround { file, path, disk, gaps }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.share(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+}
+
+#[derive(Debug)]
+struct FileAround {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    gaps: Arc<Mutex<Gaps>>,
+}
+
+impl FileAround {
+    /// Reads what lies in one block, or makes it up.
+    fn read_block(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let Err(error) = read_once(&*self.file, buf, offset)? else { return Ok(()) };
+        // A disk that is gone has nothing behind it.
+        let answers = self.path.parent().is_none_or(|dir| self.disk.list(dir).is_ok());
+        let mut gaps = self.gaps.lock();
+        if gaps.is_complete || !answers {
+            return Err(error);
+        }
+        let block = offset - offset % BLOCK_BYTES as u64;
+        tracing::warn!(file = ?self.path, offset = block, %error, "cannot read a block, and goes on");
+        gaps.blocks.entry((self.path.clone(), block)).or_insert_with(|| error.to_string());
+        buf.fill(FILLER);
+        Ok(())
+    }
+}
+
+/// Reads, and says of an error whether it is of what is there.
+fn read_once(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<io::Result<()>> {
+    match file.read_at(buf, offset) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(error),
+        read => Ok(read),
+    }
+}
+
+impl DiskFile for FileAround {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if read_once(&*self.file, buf, offset)?.is_ok() {
+            return Ok(());
+        }
+        let (mut rest, mut at) = (buf, offset);
+        while !rest.is_empty() {
+            let in_block = BLOCK_BYTES - (at % BLOCK_BYTES as u64) as usize;
+            let (piece, after) = rest.split_at_mut(in_block.min(rest.len()));
+            self.read_block(piece, at)?;
+            at += piece.len() as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(data, offset)
+    }
+
+    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_durably_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn map(&self) -> io::Result<Mapping> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Env, SimEnv};
+    use super::*;
+
+    /// What can be read is read, whatever the pieces are that are asked for.
+    #[test]
+    fn only_whole_blocks_are_made_up() {
+        const BLOCK: u64 = BLOCK_BYTES as u64;
+        let (env, path) = (SimEnv::new(1), Path::new("/db/file"));
+        let bytes: Vec<u8> = (0..5 * BLOCK + 100).map(|at| at as u8).collect();
+        env.write_file(path, &bytes);
+        for offset in [BLOCK, 2 * BLOCK + 7, 5 * BLOCK + 99] {
+            env.spoil(path, offset).unwrap();
+        }
+        let around = ReadAround::new(env.disk());
+        let file = around.open(path).unwrap();
+        let mut expected = bytes.clone();
+        expected[BLOCK_BYTES..3 * BLOCK_BYTES].fill(FILLER);
+        expected[5 * BLOCK_BYTES..].fill(FILLER);
+        for (offset, len) in
+            [(0, bytes.len()), (5, 10), (4_000, 200), (4_096, 4_096), (8_000, 9_000)]
+        {
+            let mut read = vec![0; len];
+            file.read_at(&mut read, offset as u64).unwrap();
+            assert_eq!(read, expected[offset..offset + len], "{offset}");
+        }
+        assert_eq!(
+            file.read_at(&mut [0; 2], 5 * BLOCK + 99).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+        assert!(file.map().is_err());
+        assert!(around.has_gaps(path) && !around.has_gaps(Path::new("/db/fil")));
+        let gap = |offset, bytes| {
+            let (file, reason) = (path.to_owned(), "unreadable block".to_owned());
+            Unreadable { file, offset, bytes, reason }
+        };
+        assert_eq!(around.take_unreadable(), [gap(BLOCK, 2 * BLOCK), gap(5 * BLOCK, BLOCK)]);
+        assert_eq!(around.take_unreadable(), []);
+        around.survey(path).unwrap();
+        assert_eq!(around.take_unreadable().len(), 2);
+        around.complete();
+        assert!(file.read_at(&mut [0; 10], BLOCK).is_err() && around.survey(path).is_err());
+        // Written to again it can be read.
+        file.write_at(&bytes, 0).unwrap();
+        around.survey(path).unwrap();
+        assert_eq!(around.take_unreadable(), []);
+    }
+}

@@ -1,0 +1,71 @@
+//! R-E22: what salvage keeps of a log of which the device fails to read some blocks.
+
+use super::record::HEADER_BYTES;
+use super::*;
+use crate::env::BLOCK_BYTES;
+
+/// A record begins where the last block of a segment does.
+const LEN: usize = 96 - HEADER_BYTES;
+const SEGMENT_BLOCKS: u64 = 8;
+
+/// Records in two segments, none of which says that anything was synced.
+fn unsynced(env: &SimEnv) -> Vec<Record> {
+    let mut writer = create_with(env, plan(SEGMENT_BLOCKS * BLOCK_BYTES as u64));
+    let all = records(1, &[LEN; 450]);
+    all.iter().for_each(|record| append(&mut writer, std::slice::from_ref(record)).unwrap());
+    drop(writer);
+    all
+}
+
+/// The records that salvage keeps if a block of the first segment cannot be read, which a strict replay refuses,
+/// and all there were.
+fn kept(block: u64) -> (Vec<Record>, Vec<Record>) {
+    let env = machine(1);
+    let all = unsynced(&env);
+    let whole = env.read_file(&segment(1)).unwrap();
+    let offset = block * BLOCK_BYTES as u64;
+    env.spoil(&segment(1), offset).unwrap();
+    match try_replay(&env, 1, Recovery::Strict) {
+        Err(Error::Io(io)) => assert_eq!((io.action, io.path), ("read", segment(1))),
+        other => panic!("expected an unreadable segment, got {other:?}"),
+    }
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    let told = replayed.lost.iter().any(|lost| (&lost.file, lost.offset) == (&segment(1), offset));
+    assert!(told, "{:?}", replayed.lost);
+    let set_aside = PathBuf::from(format!("{}.damaged", segment(1).display()));
+    assert_eq!(env.read_file(&set_aside).unwrap(), whole, "nothing made up is kept");
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0, found, "the next opening is strict");
+    (found, all)
+}
+
+/// Nothing says that what is behind the block was synced, so to a strict replay it would be a tear.
+#[test]
+fn records_on_both_sides_of_a_block_are_kept() {
+    for block in 1..SEGMENT_BLOCKS - 1 {
+        let (found, mut all) = kept(block);
+        let record_bytes = record::record_bytes(LEN) as u64;
+        let spoiled = block * BLOCK_BYTES as u64..(block + 1) * BLOCK_BYTES as u64;
+        all.retain(|(version, _)| {
+            let start = 64 + (version - 1) * record_bytes;
+            start + record_bytes <= spoiled.start || start >= spoiled.end
+        });
+        assert_eq!(found, all, "block {block}");
+    }
+}
+
+/// Without its seal a segment would be the last.
+#[test]
+fn later_segments_are_kept_where_a_seal_or_a_header_cannot_be_read() {
+    let env = machine(1);
+    unsynced(&env);
+    let seal = replay_all(&env).1.segments[0].bytes - HEADER_BYTES as u64;
+    for block in [0, seal / BLOCK_BYTES as u64] {
+        let (found, all) = kept(block);
+        assert!(found.len() < all.len(), "block {block}");
+        let in_first = (SEGMENT_BLOCKS as usize * BLOCK_BYTES) / record::record_bytes(LEN);
+        let later = all.iter().filter(|(version, _)| *version > in_first as u64);
+        assert!(later.clone().count() > 100);
+        assert!(later.clone().all(|record| found.contains(record)), "block {block}");
+    }
+}
