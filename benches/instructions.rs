@@ -147,7 +147,7 @@ fn page_lent(home: &Home) {
     for number in scattered(400) {
         let mut found = 0;
         let query = home.table.query().partition(home.keys(number).0);
-        query.visit(|row| found += row.value.len()).expect("a page");
+        let _ = query.visit(|row| found += row.value.len()).expect("a page");
         assert_eq!(found, VALUE.len() * IN_PARTITION as usize);
     }
 }
@@ -158,7 +158,7 @@ fn page_short(home: &Home) {
         let (partition, row) = home.keys(number);
         let query = home.table.query().partition(partition).rows(row..).limit(1);
         let mut found = 0;
-        query.visit(|row| found += row.value.len()).expect("a page");
+        let _ = query.visit(|row| found += row.value.len()).expect("a page");
         assert_eq!(found, VALUE.len());
     }
 }

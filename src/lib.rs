@@ -34,6 +34,19 @@
 //! # }
 //! ```
 //!
+//! # From async code
+//!
+//! What is written is awaited or waited for: a [`Commit`], and a [`Task`] of [`Database::run`], are futures that need
+//! no runtime; dropping a commit does not undo it. The call that makes a commit does its reading itself: the
+//! condition is looked up, on disk where it must be, under a latch of the partition that a merge of the same one, or of one
+//! that shares the latch, may hold for as long as its function takes. It does not wait for the log or for other
+//! writers.
+//!
+//! Reads block while they read from disk, and so do opening, closing, dropping the last handle, loads, imports,
+//! [`create_table_if_missing`](Database::create_table_if_missing), `sync`, `flush`, `compact`, `checkpoint` and `verify`.
+//! [`Database::run`] takes any of these but the first three to a thread of the database, to be awaited; entities come
+//! as a stream from [`EntityQuery::stream`].
+//!
 //! The rooms, from the top floor down; each calls only rooms below it:
 //!
 //! | room | holds |

@@ -105,7 +105,8 @@ pub enum Recovery {
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
     /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Of a damaged table file
-    /// the blocks that are whole become a new one. Where the manifest
+    /// the blocks that are whole become a new one. Opening reads on behind what the device fails to read, which is
+    /// damage then; no file that is there is mapped. Where the manifest
     /// is damaged, all table files are merged into new ones, which takes their space twice for that time. What
     /// is whole is there then. What was overwritten or deleted may show again, where that is among what is lost;
     /// so may what was deleted by a range (a partition, a table), as only
@@ -126,6 +127,7 @@ pub struct Options {
     pub(crate) compression: Compression,
     pub(crate) read_mode: ReadMode,
     pub(crate) recovery: Recovery,
+    pub(crate) create_if_missing: bool,
     pub(crate) background_threads: usize,
     pub(crate) busy_timeout: Duration,
     pub(crate) page_entities: usize,
@@ -147,6 +149,7 @@ impl Default for Options {
             compression: Compression::Automatic,
             read_mode: ReadMode::Mmap,
             recovery: Recovery::Strict,
+            create_if_missing: true,
             background_threads: 2,
             busy_timeout: Duration::from_secs(10),
             page_entities: 1_000,
@@ -175,7 +178,8 @@ macro_rules! setters {
 
 setters! {
     /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
-    /// them have their room always, and the cache has what they leave. Default 256 MiB; at least 64 KiB.
+    /// them have their room always, and the cache has what they leave, of which up to a hundredth is taken at
+    /// once. Default 256 MiB; 64 KiB to 16 TiB.
     memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].
     durability: Durability;
@@ -185,6 +189,9 @@ setters! {
     read_mode: ReadMode;
     /// What opening does about damage. Default [`Recovery::Strict`].
     recovery: Recovery;
+    /// Whether opening makes a database, and its directory, where there is none. Default `true`; without,
+    /// it is [`Error::NotADatabase`].
+    create_if_missing: bool;
     /// Threads that compact. Default 2. As many more help with loads, where there are processors for
     /// them. With 0, which suits a program that only reads, nothing is compacted except by
     /// [`Database::compact`](crate::Database::compact); what is written piles up until writes are
@@ -232,7 +239,10 @@ impl Options {
             Compression::Zstd(level) => level,
         };
         let checks = [
-            (self.memory_budget >= 64 << 10, "memory_budget must be at least 64 KiB"),
+            (
+                (64 << 10..=16 << 40).contains(&(self.memory_budget as u64)),
+                "memory_budget must be 64 KiB to 16 TiB",
+            ),
             ((1..=19).contains(&zstd), "the zstd level must be 1 to 19"),
             (
                 self.durability != Durability::Interval(Duration::ZERO),
@@ -245,11 +255,7 @@ impl Options {
             ((1..=MOST_KEY_BYTES).contains(&self.key_bytes), "key_bytes must be 1 to 16 KiB"),
             ((1..=64 << 20).contains(&self.value_bytes), "value_bytes must be 1 to 64 MiB"),
         ];
-        let mut checks = checks.into_iter().chain(self.entity_limits.rules());
-        match checks.find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::InvalidArgument(rule.into())),
-            None => Ok(()),
-        }
+        check_rules(checks.into_iter().chain(self.entity_limits.rules()))
     }
 
     pub(crate) fn sizing(&self) -> Sizing {
@@ -262,6 +268,14 @@ impl Options {
             file_bytes: memtable_bytes as u64,
             level_base_bytes: 4 * memtable_bytes as u64,
         }
+    }
+}
+
+/// Says which of these rules does not hold.
+pub(crate) fn check_rules(rules: impl IntoIterator<Item = (bool, &'static str)>) -> Result<()> {
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::InvalidArgument(rule.into())),
+        None => Ok(()),
     }
 }
 

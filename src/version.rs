@@ -27,7 +27,7 @@ pub struct Version(u64);
 impl Version {
     /// Before every commit.
     pub const ZERO: Self = Self(0);
-    /// At or after every commit: reads the newest state.
+    /// At or after every commit.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The version of that many 100 ns ticks since 1601-01-01T00:00:00Z.

@@ -128,7 +128,7 @@ impl Hints {
     /// Hints that take at most so many bytes, or one bucket.
     pub(super) fn new(bytes: usize) -> Self {
         let buckets = bytes / size_of::<Bucket>();
-        let buckets = buckets.checked_ilog2().map_or(1, |log| 1 << log);
+        let buckets = buckets.checked_ilog2().map_or(1_usize, |log| 1 << log);
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             numbers: Mutex::default(),

@@ -38,7 +38,7 @@ pub(super) const LOCK_FILE: &str = "LOCK";
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryReport {
     /// Commits that were read back from the log.
@@ -76,10 +76,13 @@ pub(crate) struct Opened {
     pub(crate) report: RecoveryReport,
 }
 
-/// Opens the database in `dir`, creating it if the directory is empty or missing.
+/// Opens the database in `dir`, creating it if the directory is empty or missing, unless that is not wanted.
 pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
     options.check()?;
     let disk = options.env.disk();
+    if !options.create_if_missing {
+        refuse_missing(&*disk, dir)?;
+    }
     let lock = lock(&*disk, dir)?;
     let jobs = options.env.start_jobs(options.background_threads);
     let jobs = jobs.map_err(|e| Error::io("start the background threads of", dir, e))?;
@@ -91,6 +94,19 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
             Err(error)
         }
     }
+}
+
+/// Nothing is made where no database was ever made: a lock alone is of who tried.
+fn refuse_missing(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let reason = match disk.list(dir) {
+        Ok(names) if names.iter().any(|name| name != LOCK_FILE) => return Ok(()),
+        Ok(_) => "it has no files, and none is to be created",
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            "there is no such directory, and none is to be created"
+        }
+        Err(error) => return Err(Error::io("list", dir, error)),
+    };
+    Err(Error::NotADatabase { dir: dir.into(), reason: reason.into() })
 }
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard>> {

@@ -1,5 +1,6 @@
 //! [`Value`]: what a property holds, in one of eight types; [`ValueRef`], the same borrowed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::datetime::DateTime;
@@ -232,15 +233,25 @@ macro_rules! into_value {
 
 into_value! {
     String => |value| Self::String(value);
+    &String => |value| Self::String(value.clone());
     &str => |value| Self::String(value.to_owned());
+    Box<str> => |value| Self::String(value.into());
+    Cow<'_, str> => |value| Self::String(value.into_owned());
     Vec<u8> => |value| Self::Binary(value);
+    &Vec<u8> => |value| Self::Binary(value.clone());
     &[u8] => |value| Self::Binary(value.to_vec());
     bool => |value| Self::Boolean(value);
     DateTime => |value| Self::DateTime(value);
+    f32 => |value| Self::Double(value.into());
     f64 => |value| Self::Double(value);
     Guid => |value| Self::Guid(value);
+    i8 => |value| Self::Int32(value.into());
+    i16 => |value| Self::Int32(value.into());
     i32 => |value| Self::Int32(value);
+    u8 => |value| Self::Int32(value.into());
+    u16 => |value| Self::Int32(value.into());
     i64 => |value| Self::Int64(value);
+    u32 => |value| Self::Int64(value.into());
 }
 
 /// A literal of bytes.
@@ -307,6 +318,15 @@ mod tests {
         }
         let (date, id) = (DateTime::MAX, Guid::from_bytes([7; 16]));
         both(&Value::from("text"), "text");
+        both(&Value::from(&String::from("text")), "text");
+        both(&Value::from(Cow::from("text")), "text");
+        both(&Value::from(Box::<str>::from("text")), "text");
+        both(&Value::from(&b"bytes".to_vec()), &b"bytes"[..]);
+        for number in [Value::from(7u8), Value::from(7i8), Value::from(7u16), Value::from(7i16)] {
+            both(&number, 7i32);
+        }
+        both(&Value::from(u32::MAX), i64::from(u32::MAX));
+        both(&Value::from(0.5f32), 0.5f64);
         both(&Value::from(String::from("text")), String::from("text"));
         both(&Value::from(&b"bytes"[..]), &b"bytes"[..]);
         both(&Value::from(b"bytes"), b"bytes".to_vec());

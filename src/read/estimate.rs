@@ -21,9 +21,9 @@ use crate::memtable::Memtable;
 /// # let database = Database::open(dir.path(), Options::default())?;
 /// let table = database.create_table("readings").wait()?;
 /// table.import((0..1_000).map(|n| (format!("sensor-{}", n % 10), format!("{n:04}"), "21.5")))?;
-/// let one = table.estimate("sensor-3".."sensor-4")?;
+/// let one = table.estimate_partitions("sensor-3".."sensor-4")?;
 /// println!("about {} entities in {} bytes", one.entries, one.bytes);
-/// assert!(one.entries < table.stats()?.entries);
+/// assert!(one.entries < table.estimate()?.entries);
 /// # Ok(())
 /// # }
 /// ```

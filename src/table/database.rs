@@ -26,8 +26,8 @@ const REPLAY_AT_MOST: usize = 4 << 20;
 /// An open database: a directory that this process owns.
 ///
 /// Handles are cheap to clone and can be used from any thread; the database closes in order when
-/// the last handle on it (tables and snapshots included) goes, or with
-/// [`close`](Database::close), which says whether that succeeded.
+/// the last handle on it goes, or with [`close`](Database::close), which says whether that succeeded. Tables,
+/// snapshots, queries, streams and loaders are such handles too; commits and pages are not.
 ///
 /// ```
 /// use tablestone::{Database, Options};
@@ -58,7 +58,8 @@ pub(super) struct Inner {
 }
 
 impl Database {
-    /// Opens the database in a directory, creating both if missing.
+    /// Opens the database in a directory, creating both if missing, unless
+    /// [told otherwise](Options::create_if_missing).
     ///
     /// # Errors
     /// [`Error::Locked`] if it is open elsewhere, [`Error::NotADatabase`] if the directory holds
@@ -253,7 +254,7 @@ impl Database {
         self.inner.pipeline.tree().compact_all()
     }
 
-    /// Makes a database of its own of all that is committed, in a directory that is empty or missing, while this
+    /// Makes a database of its own of all that is committed, in a directory that has no files or is missing, while this
     /// one goes on; returns the version of the last commit in it. It is opened as any other, and has the tables
     /// and versions that this one has then. What is in memory is flushed before.
     ///
@@ -305,7 +306,8 @@ impl Database {
 
     /// Reads every table file through as [`verify`](Self::verify) does, but does not end with the first
     /// damage (R-E22): of each table file the first that it has, or a large value that it refers to, which
-    /// may be in another file. None if all are whole.
+    /// may be in another file; and whatever the device fails to read of a file, in
+    /// [`ReadMode::Pread`](crate::ReadMode::Pread). None if all are whole.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -313,8 +315,9 @@ impl Database {
         self.inner.pipeline.tree().damage()
     }
 
-    /// Closes the database: later calls on any handle that write return [`Error::Closed`]. The
-    /// directory stays locked until all handles are gone.
+    /// Closes the database: later calls on any handle that write return [`Error::Closed`], and so do
+    /// [`run`](Self::run), streams and [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
+    /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Io`]: what was acknowledged is safe in the log.
@@ -359,7 +362,7 @@ impl Drop for Inner {
         if let Err(error) = self.close()
             && !matches!(error, Error::Closed | Error::Poisoned(_))
         {
-            tracing::error!(%error, dir = %self.dir.display(), "closing the database failed");
+            tracing::error!(cause = %error.chain(), dir = %self.dir.display(), "closing the database failed");
         }
     }
 }

@@ -124,6 +124,7 @@ impl<'a> IntoIterator for &'a Page {
 
 /// How a page ended whose entities were lent: see [`Query::visit`](crate::Query::visit).
 #[derive(Clone, Debug)]
+#[must_use = "it says where the next page starts"]
 pub struct PageEnd {
     entities: usize,
     continuation: Option<Continuation>,

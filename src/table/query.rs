@@ -117,7 +117,7 @@ impl Query {
     ///
     /// A full page goes on to the next entity that passes, so that it has a continuation only if
     /// there is one; where few pass, [`examine_at_most`](Self::examine_at_most) or
-    /// [`time_limit`](Self::time_limit) bound the search.
+    /// [`time_limit`](Self::time_limit) bound the search. Said twice, the lesser counts.
     #[inline]
     pub fn limit(mut self, entities: usize) -> Self {
         self.limits.entities = self.limits.entities.min(entities.max(1));
@@ -126,6 +126,7 @@ impl Query {
 
     /// Ends a page at this many bytes of stored keys and values; never more than
     /// [`Options::page_bytes`](crate::Options::page_bytes). A page has at least one entity.
+    /// Said twice, the lesser counts.
     pub fn byte_limit(mut self, bytes: usize) -> Self {
         self.limits.bytes = self.limits.bytes.min(bytes.max(1));
         self

@@ -36,7 +36,7 @@ use crate::wake::wake_each;
 /// let table = database.create_table("people").wait()?;
 /// table.insert("de", "karl", "born 1854").wait()?;
 /// // Several reads, on a thread that may wait for a disk. `.await` does as well.
-/// let task = database.run(move || Ok((table.get("de", "karl")?, table.stats()?.entries)));
+/// let task = database.run(move || Ok((table.get("de", "karl")?, table.estimate()?.entries)));
 /// let (karl, entries) = task.wait()?;
 /// assert!(karl.is_some() && entries == 1);
 /// # Ok(())

@@ -170,23 +170,26 @@ impl TableView {
     }
 
     /// About how many entities the table has, and how many bytes they take in files and memory
-    /// (R-E23).
+    /// (R-E23). What is overwritten or deleted counts until it is compacted.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn stats(&self) -> Result<Estimate> {
+    pub fn estimate(&self) -> Result<Estimate> {
         self.estimate_bounds(ALL, ALL)
     }
 
-    /// Like [`stats`](Self::stats), for the partitions in a range.
+    /// Like [`estimate`](Self::estimate), for the partitions in a range.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn estimate<K: AsRef<[u8]>>(&self, partitions: impl RangeBounds<K>) -> Result<Estimate> {
+    pub fn estimate_partitions<K: AsRef<[u8]>>(
+        &self,
+        partitions: impl RangeBounds<K>,
+    ) -> Result<Estimate> {
         self.estimate_bounds(owned_bounds(&partitions), ALL)
     }
 
-    /// Like [`stats`](Self::stats), for the rows of one partition in a range.
+    /// Like [`estimate`](Self::estimate), for the rows of one partition in a range.
     ///
     /// # Errors
     /// As [`get`](Self::get).

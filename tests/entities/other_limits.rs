@@ -145,13 +145,33 @@ fn w_091_every_write_keeps_the_limits_that_the_database_has() {
     }
 }
 
+/// Nothing is stored that is larger than what can be read.
+#[test]
+fn w_091_a_handle_has_no_limits_that_a_database_could_not_have() {
+    let db = TestDb::with(options());
+    let largest = EntityLimits::LARGEST;
+    entities(&db).with_limits(largest).unwrap();
+    let wrong = [
+        largest.properties(largest.properties + 1),
+        largest.name_length(largest.name_length + 1),
+        largest.string_length(largest.string_length + 1),
+        largest.binary_length(largest.binary_length + 1),
+        largest.size(largest.size + 1),
+        largest.properties(0),
+    ];
+    for limits in wrong {
+        let refused = entities(&db).with_limits(limits).map(|_| ());
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{limits:?}: {refused:?}");
+    }
+}
+
 /// A handle may have limits of its own: what is written through it keeps them, whichever the database has, and
 /// so does a batch that was made for it.
 #[test]
 fn w_091_every_write_keeps_the_limits_that_a_handle_has() {
     for [of_database, of_handle] in [[lowered(), raised()], [raised(), lowered()]] {
         let db = TestDb::with(with(of_database));
-        let t = entities(&db).with_limits(of_handle);
+        let t = entities(&db).with_limits(of_handle).unwrap();
         for (within, beyond, expected) in edges(&of_handle) {
             // A loader has no table yet, and so the limits of the database.
             for (number, (index, write)) in WRITES.into_iter().enumerate().take(8) {

@@ -25,22 +25,22 @@ fn r_e23_estimates_are_near_the_truth() {
         let other = db.create_table("other").wait().unwrap();
         other.import((0..2000u32).map(|n| ("p", n.to_be_bytes(), "x"))).unwrap();
         depth.settle(&db);
-        let all = t.estimate::<&str>(..).unwrap();
+        let all = t.estimate().unwrap();
         near(all.entries, 3000, "entries of all");
         near(all.bytes, 3000 * 105, "bytes of all");
-        assert_eq!(t.stats().unwrap(), all);
+        assert_eq!(t.estimate_partitions::<&str>(..).unwrap(), all);
         let rows = t.estimate_rows("007", "10".."20").unwrap().entries;
         assert!((1..=300).contains(&rows), "{rows} of 10 in a partition of 30");
         assert_eq!(t.estimate_rows("007", "40"..).unwrap().entries, 0);
-        let half = t.estimate("000".."050").unwrap();
+        let half = t.estimate_partitions("000".."050").unwrap();
         near(half.entries, 1500, "entries of half");
-        let half = t.estimate("050"..).unwrap();
+        let half = t.estimate_partitions("050"..).unwrap();
         near(half.entries, 1500, "entries of the other half");
-        assert_eq!(t.estimate("zzz"..).unwrap().entries, 0, "{depth:?}");
-        assert_eq!(t.estimate("050".."050").unwrap().entries, 0);
-        assert_eq!(t.estimate("060".."040").unwrap().entries, 0);
+        assert_eq!(t.estimate_partitions("zzz"..).unwrap().entries, 0, "{depth:?}");
+        assert_eq!(t.estimate_partitions("050".."050").unwrap().entries, 0);
+        assert_eq!(t.estimate_partitions("060".."040").unwrap().entries, 0);
         let empty = db.create_table("empty").wait().unwrap();
-        assert_eq!(empty.estimate::<&str>(..).unwrap().entries, 0, "{depth:?}");
+        assert_eq!(empty.estimate().unwrap().entries, 0, "{depth:?}");
     }
 }
 

@@ -125,8 +125,9 @@ fn r_e06_limits_are_options() {
 #[test]
 fn r_e06_options_that_make_no_sense_are_refused() {
     let zero = std::time::Duration::ZERO;
-    let bad: [fn(Options) -> Options; 8] = [
+    let bad: [fn(Options) -> Options; 9] = [
         |o| o.memory_budget(1000),
+        |o| o.memory_budget(usize::MAX),
         |o| o.compression(Compression::Zstd(0)),
         |o| o.compression(Compression::Zstd(20)),
         |o| o.page_entities(0),

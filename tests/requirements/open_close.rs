@@ -30,6 +30,18 @@ fn a_second_opening_is_refused_until_the_last_handle_is_gone() {
     assert!(t.exists("p", "r").unwrap(), "a refused opening does no harm");
 }
 
+/// Somebody may take the lock's file for one that a crash has left.
+#[test]
+fn a_second_opening_is_refused_though_the_lock_file_was_removed() {
+    let mut db = TestDb::new();
+    for _ in 0..2 {
+        std::fs::remove_file(db.path().join("LOCK")).unwrap();
+        let again = Database::open(db.path(), options());
+        assert!(matches!(again, Err(Error::Locked(_))), "{again:?}");
+    }
+    db.reopen();
+}
+
 #[test]
 fn each_kind_of_handle_keeps_the_database_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -69,6 +81,27 @@ fn r_e10_a_new_database_is_found_after_a_crash_whoever_made_its_directory() {
     let Err(Error::Io(error)) = open("ours", ErrorKind::Other) else { panic!("opened") };
     assert_eq!(error.path, Path::new("/home"));
     open("theirs", ErrorKind::PermissionDenied).expect("that is who has /home to see to");
+}
+
+/// A mistyped path makes no database for who wants none made.
+#[test]
+fn r_e10_nothing_is_created_where_that_is_not_wanted() {
+    let root = tempfile::tempdir().unwrap();
+    let (dir, missing) = (root.path().join("data"), root.path().join("missing"));
+    std::fs::create_dir(&dir).unwrap();
+    let existing = || options().create_if_missing(false);
+    for dir in [&dir, &missing] {
+        match Database::open(dir, existing()) {
+            Err(Error::NotADatabase { dir: named, .. }) => assert_eq!(&*named, &**dir),
+            other => panic!("{dir:?}: {:?}", other.err()),
+        }
+    }
+    assert!(!missing.exists());
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    let db = Database::open(&dir, options()).unwrap();
+    db.create_table("t").wait().unwrap();
+    drop(db);
+    Database::open(&dir, existing()).unwrap().table("t").unwrap();
 }
 
 /// Who closes a second time hears what came of the first.

@@ -61,7 +61,7 @@ impl Tables {
 fn estimate(store: &Store, table: &str) -> Result<Option<Estimate>, CliError> {
     Ok(match store {
         Store::Local(local) => {
-            local.table(table).map(|table| table.as_bytes().stats()).transpose()?
+            local.table(table).map(|table| table.as_bytes().estimate()).transpose()?
         }
         Store::Remote(_) => None,
     })

@@ -130,7 +130,13 @@ impl<'de> Deserializer<'de> for Shown<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self {
             Self::Value(ValueRef::String(text)) => visitor.visit_borrowed_str(text),
-            Self::Value(ValueRef::Binary(bytes)) => visitor.visit_borrowed_bytes(bytes),
+            // Who keeps it for later, as `flatten` does, makes a `Vec<u8>` of a sequence alone.
+            Self::Value(ValueRef::Binary(bytes)) => {
+                let mut elements = SeqDeserializer::<_, SerdeError>::new(bytes.iter().copied());
+                let value = visitor.visit_seq(&mut elements)?;
+                elements.end()?;
+                Ok(value)
+            }
             Self::Value(ValueRef::Boolean(value)) => visitor.visit_bool(value),
             Self::Value(ValueRef::DateTime(value)) => visitor.visit_string(value.to_string()),
             Self::Value(ValueRef::Double(value)) => visitor.visit_f64(value),
@@ -176,20 +182,15 @@ impl<'de> Deserializer<'de> for Shown<'de> {
         }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self {
-            Self::Value(ValueRef::Binary(bytes)) => {
-                let mut elements = SeqDeserializer::<_, SerdeError>::new(bytes.iter().copied());
-                let value = visitor.visit_seq(&mut elements)?;
-                elements.end()?;
-                Ok(value)
-            }
+            Self::Value(ValueRef::Binary(bytes)) => visitor.visit_borrowed_bytes(bytes),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value> {
-        self.deserialize_seq(visitor)
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_bytes(visitor)
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -209,7 +210,7 @@ impl<'de> Deserializer<'de> for Shown<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 char str string bytes byte_buf unit
-        unit_struct tuple_struct map struct identifier
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 char str string unit unit_struct seq
+        tuple tuple_struct map struct identifier
     }
 }

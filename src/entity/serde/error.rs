@@ -15,13 +15,13 @@ use crate::entity::error::RowError;
 /// | `i64`, `u32`; `u64` that fits | Int64 |
 /// | `f32`, `f64` | Double |
 /// | text, `char`, an enum's variant without fields | String |
-/// | bytes, a sequence of `u8` | Binary |
+/// | bytes, a sequence of `u8`, an empty one of anything | Binary |
 /// | [`DateTime`](crate::DateTime), [`Guid`](crate::Guid) | DateTime, Guid |
 /// | `None`; `()`, to be read back with `#[serde(default)]` | absent |
 /// | a newtype | what is in it |
 ///
-/// `PartitionKey` and `RowKey` are the keys. `Timestamp`, and a field `ETag` of type
-/// [`ETag`](crate::ETag), are read from the version and never stored. Everything else is an error.
+/// `PartitionKey` and `RowKey` are the keys. `Timestamp`, and a field `ETag` with the tag of a version, an
+/// [`ETag`](crate::ETag) or its text, are read from the version and never stored. Everything else is an error.
 /// On the way back an integer may go into any whole number that holds it, into `f32` up to 2^24 and `f64` up to
 /// 2^53, below which these hold every one; a Double into `f32` if that holds it exactly, and a DateTime or Guid
 /// into a text.

@@ -70,7 +70,8 @@ impl Entity {
     }
 
     /// A struct with the entity's keys and properties in its fields. Properties it has no field
-    /// for are left out, and fields that are `Option` need no property.
+    /// for are left out, and fields that are `Option` need no property. An entity that was read has `Timestamp`
+    /// and `ETag` as well, which `#[serde(deny_unknown_fields)]` refuses where there is no field for them.
     ///
     /// # Errors
     /// [`SerdeError`], which names the field.

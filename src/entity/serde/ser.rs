@@ -4,8 +4,9 @@ use serde::ser::{Error, Impossible, Serialize, SerializeMap, SerializeStruct, Se
 use serde::ser::{SerializeSeq, SerializeTuple};
 
 use super::error::SerdeError;
-use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID};
+use super::{DATE_TIME, ETAG_FIELD, GUID};
 use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::entity::etag::IfMatch;
 use crate::entity::value::Value;
 
 type Result<T, E = SerdeError> = std::result::Result<T, E>;
@@ -43,6 +44,10 @@ impl Fields {
         }
         let made = value.serialize(Part { field: Some(name) });
         let value = match made.map_err(|error| error.in_field(name))? {
+            // Also where it came as the text that whoever has no field for it got.
+            Made::Value(Value::String(text)) if name == ETAG_FIELD && is_tag(&text) => {
+                return Ok(());
+            }
             Made::Value(value) => value,
             Made::Byte(byte) => Value::Int32(byte.into()),
             Made::Null | Made::Fields(_) => return Ok(()),
@@ -140,7 +145,7 @@ impl<'n> Part<'n> {
 }
 
 /// A value of one of our types, which came as text.
-fn special(part: Part<'_>, newtype: &str, made: Made) -> Result<Made> {
+fn special(newtype: &str, made: Made) -> Result<Made> {
     let text = match made {
         Made::Value(Value::String(text)) => text,
         other => return Ok(other),
@@ -148,9 +153,13 @@ fn special(part: Part<'_>, newtype: &str, made: Made) -> Result<Made> {
     Ok(match newtype {
         DATE_TIME => Made::Value(Value::DateTime(text.parse().map_err(SerdeError::custom)?)),
         GUID => Made::Value(Value::Guid(text.parse().map_err(SerdeError::custom)?)),
-        ETAG if part.field == Some(ETAG_FIELD) => Made::Null,
         _ => Made::Value(Value::String(text)),
     })
+}
+
+/// Whether it is the tag of a version.
+fn is_tag(text: &str) -> bool {
+    matches!(text.parse(), Ok(IfMatch::Version(_)))
 }
 
 /// What becomes of simple values, by the names of serde's methods.
@@ -232,7 +241,7 @@ impl<'n> Serializer for Part<'n> {
         newtype: &'static str,
         value: &T,
     ) -> Result<Made> {
-        special(self, newtype, value.serialize(self)?)
+        special(newtype, value.serialize(self)?)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::entity::codec::encode;
-use crate::{DateTime, ETag, Entity, EntityRef, Guid, SerdeError, Value, Version};
+use crate::{DateTime, ETag, Entity, EntityRef, Guid, SerdeError, Value, ValueRef, Version};
 
 #[derive(Serialize, Deserialize, Debug, PartialEq, Clone, Copy)]
 enum Colour {
@@ -160,6 +160,44 @@ fn r_d02_the_version_is_read_as_timestamp_and_etag() {
         stored(&row_of(&entity)).deserialize::<BTreeMap<&str, String>>().unwrap()["ETag"],
         "mine"
     );
+}
+
+/// R-D02: who has no field for the tag, and writes back what was read, stores no tag either. It would hide the
+/// one of the version from then on.
+#[test]
+fn r_d02_a_tag_that_was_read_as_text_is_not_stored() {
+    let row = row_of(&Entity::new("p", "r").with("Text", "text"));
+    let mut read: serde_json::Value = stored(&row).deserialize().unwrap();
+    assert_eq!(read["ETag"], "W/\"datetime'1601-01-01T00%3A00%3A01Z'\"");
+    read["Text"] = "other".into();
+    let written = Entity::from_serialize(&read).unwrap();
+    assert_eq!(written, Entity::new("p", "r").with("Text", "other"));
+}
+
+/// What is written as bytes is read as bytes, also by whoever looks at it before it knows for what.
+#[test]
+fn bytes_come_back_through_flattened_fields() {
+    #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
+    struct Inner {
+        #[serde(rename = "Data")]
+        data: Vec<u8>,
+    }
+    #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
+    struct Outer {
+        #[serde(rename = "PartitionKey")]
+        partition: String,
+        #[serde(rename = "RowKey")]
+        row: String,
+        #[serde(flatten)]
+        inner: Inner,
+    }
+    let inner = Inner { data: vec![0, 7, 255] };
+    let outer = Outer { partition: "p".into(), row: "r".into(), inner };
+    let row = row_of(&Entity::from_serialize(&outer).unwrap());
+    assert_eq!(stored(&row).get("Data").unwrap(), Some(ValueRef::Binary(&[0, 7, 255])));
+    assert_eq!(stored(&row).deserialize(), Ok(outer));
+    let read: serde_json::Value = stored(&row).deserialize().unwrap();
+    assert_eq!(read["Data"], serde_json::json!([0, 7, 255]));
 }
 
 /// Maps, and fields that are flattened into the struct, are fields as any other.

@@ -228,6 +228,9 @@ impl EntityQuery {
     /// [`Database::run`](crate::Database::run).
     ///
     /// To await a single page, run `move || query.page()` there.
+    ///
+    /// What fails is an item of the stream: as for [`page`](Self::page), and [`Error::Closed`] after
+    /// [`close`](crate::Database::close).
     pub fn stream(self) -> EntityStream {
         EntityStream::new(Arc::clone(self.view.bytes().inner()), self.pages())
     }

@@ -9,6 +9,7 @@ use crate::commit::{Commit, Precondition};
 use crate::entity::codec::Encoder;
 use crate::entity::{Entity, EntityLimits, IfMatch};
 use crate::error::{Error, Result};
+use crate::options::check_rules;
 use crate::table::import::ImportReport;
 use crate::table::snapshot::Snapshot;
 use crate::table::table::Table;
@@ -98,14 +99,17 @@ impl EntityTable {
     /// let table = database.create_table("people").wait()?.entities();
     /// let ann = Entity::new("p", "r").with("FirstName", "Ann");
     /// assert!(table.insert(&ann).wait().is_err());
-    /// table.with_limits(EntityLimits::default()).insert(&ann).wait()?;
+    /// table.with_limits(EntityLimits::default())?.insert(&ann).wait()?;
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
-    pub fn with_limits(mut self, limits: EntityLimits) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if one of them is 0 or above [`EntityLimits::LARGEST`].
+    pub fn with_limits(mut self, limits: EntityLimits) -> Result<Self> {
+        check_rules(limits.rules())?;
         self.limits = limits;
-        self
+        Ok(self)
     }
 
     /// An empty batch on one partition of this table. What is added to it is held against the table's limits at
