@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Error, Precondition, Table};
+use tablestone::{Database, Error, Precondition, Stats, Table};
 
 use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, open, sim_options};
@@ -18,11 +18,16 @@ fn fault(on: Operation, path: &str, kind: ErrorKind, times: u64) -> Fault {
 
 fn filled(env: &SimEnv) -> (Database, Table) {
     let db = open(env).unwrap();
+    let t = fill(&db);
+    (db, t)
+}
+
+fn fill(db: &Database) -> Table {
     let t = db.create_table("t").wait().unwrap();
     for n in 0..50u8 {
         t.insert("p", [n], [n; 50]).wait().unwrap();
     }
-    (db, t)
+    t
 }
 
 #[test]
@@ -142,11 +147,13 @@ fn r_e24_tables_that_cannot_be_written_make_writers_busy_and_recover() {
 #[test]
 fn r_e24_a_table_can_be_dropped_though_writes_are_stopped_for_want_of_room() {
     let env = SimEnv::new(8);
-    let (db, t) = filled(&env);
+    // A deletion does not fill a memtable by itself.
+    let db = Database::open(DIR, sim_options(&env).memory_budget(4 << 20)).unwrap();
+    let t = fill(&db);
     let large = db.create_table("large").wait().unwrap();
     env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, u64::MAX));
     let mut written = 0u32;
-    while large.insert("q", written.to_be_bytes(), [1; 200]).wait().is_ok() {
+    while large.insert("q", written.to_be_bytes(), [1; 2_000]).wait().is_ok() {
         written += 1;
         env.run_all();
         assert!(written < 10_000, "memory must be bounded");
@@ -157,12 +164,17 @@ fn r_e24_a_table_can_be_dropped_though_writes_are_stopped_for_want_of_room() {
     assert!(why.contains(".sst"), "{why}");
     delete(1).urgent().wait().unwrap();
     db.drop_table("large").wait().unwrap();
+    let failures = db.stats().background_failures;
+    let until = |done: &dyn Fn(&Stats) -> bool| {
+        while !done(&db.stats()) {
+            env.advance(Duration::from_millis(100));
+            env.run_all();
+        }
+    };
     // It is tried in vain once more.
-    env.advance(Duration::from_secs(60));
-    env.run_all();
+    until(&|stats| stats.background_failures > failures);
     env.clear_faults();
-    env.advance(Duration::from_secs(60));
-    env.run_all();
+    until(&|stats| stats.flush_bytes > 0);
     delete(2).wait().unwrap();
     let stats = db.stats();
     assert_eq!((stats.background_error, stats.writes_stopped), (None, None));
