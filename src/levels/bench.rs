@@ -96,6 +96,7 @@ impl BenchLevels {
 
     fn task(&self) -> Option<Task> {
         Picker {
+            is_full: false,
             state: &self.state,
             horizon: &self.horizon,
             sizing: &self.sizing,

@@ -43,6 +43,11 @@ impl Inputs {
         self.all().map(|file| file.id()).collect()
     }
 
+    /// Whether they are rewritten for the level that they are in.
+    pub(super) fn are_in_place(&self) -> bool {
+        self.files.iter().all(|(level, _)| *level == self.output)
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.all().map(|file| file.meta.bytes).sum()
     }

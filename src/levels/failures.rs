@@ -178,10 +178,11 @@ impl Tree {
     pub(super) fn note_failure(&self, error: &Error, what: &'static str) {
         self.metrics.background_failures.add(1);
         tracing::error!(cause = %error.chain(), "{what}");
-        if error.is_full()
-            && let Some(make_room) = self.on_full.get()
-        {
-            make_room();
+        if error.is_full() {
+            self.schedule.lock().is_full = true;
+            if let Some(make_room) = self.on_full.get() {
+                make_room();
+            }
         }
     }
 

@@ -153,14 +153,28 @@ pub(super) struct Picker<'a> {
     pub(super) is_quiet: bool,
     /// Files that could not be read.
     pub(super) unread: &'a Unread,
+    /// What was begun last found no room on the disk.
+    pub(super) is_full: bool,
 }
 
 impl Picker<'_> {
     pub(super) fn pick(&self) -> Option<Task> {
-        self.covered().or_else(|| match self.over_target() {
+        self.covered().or_else(|| if self.is_full { self.pick_small() } else { self.pick_any() })
+    }
+
+    fn pick_any(&self) -> Option<Task> {
+        match self.over_target() {
             Ok(task) => Some(task),
             Err(awaited) => Self { awaited, ..self.clone() }.reclaim().or_else(|| self.rest()),
-        })
+        }
+    }
+
+    /// One task at a time, those first for which little room is enough: a file that is rewritten gives some back.
+    fn pick_small(&self) -> Option<Task> {
+        if !self.running.is_empty() {
+            return None;
+        }
+        self.reclaim_ranges().or_else(|| self.pick_any())
     }
 
     /// Whether a task may read the file.

@@ -40,6 +40,8 @@ pub(super) struct Schedule {
     pub(super) flushing: Failures,
     pub(super) compacting: Failures,
     pub(super) unread: Unread,
+    /// What was begun last found no room on the disk, but for single files.
+    pub(super) is_full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +144,7 @@ impl Tree {
             awaited: Vec::new(),
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
             unread: &schedule.unread,
+            is_full: schedule.is_full,
         }
     }
 
@@ -160,6 +163,9 @@ impl Tree {
                 let mut schedule = self.schedule.lock();
                 schedule.compacting = Failures::default();
                 schedule.unread.forget(task);
+                if task.read().is_some_and(|inputs| !inputs.are_in_place()) {
+                    schedule.is_full = false;
+                }
                 if !task.is_for_rest() {
                     schedule.quiet.end(self.clock.monotonic());
                 }

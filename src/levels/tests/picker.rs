@@ -30,6 +30,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
     let first = Arc::clone(&levels.level(Level::ONE)[0]);
     let running = Task::Drop(vec![(Level::ONE, first)]).claims();
     let picker = Picker {
+        is_full: false,
         state: &levels,
         horizon: &world.tree.snapshots.horizon(),
         sizing: &world.options.sizing(),

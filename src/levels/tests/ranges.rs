@@ -1,8 +1,10 @@
 //! Range tombstones that delete little of a file wait for it to be rewritten (R-E19).
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::*;
+use crate::env::{Fault, Operation};
 use crate::sst::FileMeta;
 
 const ROWS: u32 = 3_000;
@@ -81,6 +83,35 @@ fn a_range_that_is_a_good_part_of_a_file_is_gone_soon() {
     world.flush();
     world.env.run_all();
     assert_eq!((waiting(&world), entries(&world)), (0, u64::from(ROWS - rows / 2)));
+    world.check();
+}
+
+/// R-E24: where level 0 cannot be compacted for want of room, what was deleted gives it back file by file.
+#[test]
+fn on_a_full_disk_files_are_rewritten_one_at_a_time() {
+    let mut world = World::with(6, Compression::None);
+    for _ in 0..6 {
+        (0..40u32).for_each(|row| world.put(row.to_be_bytes(), [7; 60]));
+        world.flush();
+    }
+    world.env.fail(Fault::new(Operation::Write, ".sst", ErrorKind::StorageFull));
+    world.env.run_all();
+    assert!(world.tree.stats().background_failures > 0);
+    let level_0 = |world: &World| world.levels().level(Level::ZERO).len();
+    assert_eq!(level_0(&world), 5, "one was moved");
+    world.env.clear_faults();
+    delete(&mut world, 0..30);
+    world.flush();
+    world.env.advance(Duration::from_secs(10));
+    for done in 1..=6 {
+        while world.tree.stats().compactions < done {
+            assert!(world.env.step());
+        }
+        assert_eq!(level_0(&world), 5);
+        assert_eq!(entries(&world), 6 * 40 - done * 30, "one file after the other");
+    }
+    world.env.run_all();
+    assert_eq!(level_0(&world), 0, "then there is room for all");
     world.check();
 }
 
