@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::entity::{EntityError, NotAnEntity};
-use crate::env::Unreadable;
+use crate::env::{Unreadable, is_full};
 use crate::version::Version;
 
 /// What a call of this crate returns.
@@ -201,8 +201,7 @@ impl Error {
 
     /// Whether the disk, or what the user may have of it, is full.
     pub(crate) fn is_full(&self) -> bool {
-        use io::ErrorKind::{QuotaExceeded, StorageFull};
-        matches!(self, Self::Io(io) if matches!(io.source.kind(), StorageFull | QuotaExceeded))
+        matches!(self, Self::Io(io) if is_full(&io.source))
     }
 
     /// Whether trying again later may succeed without a change ([`Error::Busy`]).

@@ -35,6 +35,11 @@ pub const BLOCK_BYTES: usize = 4 << 10;
 /// So much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
+/// Whether the disk is full, or what the user may have of it.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// A machine to run on.
 pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Its file system.

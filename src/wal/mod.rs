@@ -25,6 +25,7 @@ mod group;
 mod plan;
 mod record;
 mod replay;
+mod room;
 mod rotation;
 mod salvage;
 mod scan;

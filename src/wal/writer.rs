@@ -37,6 +37,7 @@ use super::plan::{FIRST_ZEROS_BYTES, SegmentPlan};
 use super::record::{
     HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, record_bytes,
 };
+use super::room::when_there_is_room;
 use super::segment::{self, SealedSegment, SegmentId};
 use super::segments::{OpenSegment, Segments};
 use super::syncs::Syncs;
@@ -336,9 +337,11 @@ impl Writer {
         self.group.push(&header.encode(place));
         let head = self.group.len() as u64;
         let OpenSegment { file, path, .. } = &self.active;
-        file.write_at(self.group.records(), self.end)
-            .and_then(|()| file.write_at(payload, self.end + head))
-            .map_err(|e| Error::io("write to", path, e))?;
+        let written = when_there_is_room(&self.segments, || {
+            file.write_at(self.group.records(), self.end)?;
+            file.write_at(payload, self.end + head)
+        });
+        written.map_err(|e| Error::io("write to", path, e))?;
         self.end += head + payload.len() as u64;
         self.group.begin(payload, self.end);
         self.group.push_padding();
@@ -366,7 +369,8 @@ impl Writer {
         let end_of_blocks = self.end + len + self.group.bytes_to_end_of_blocks() as u64;
         if self.segments.plan().zeros_ahead() && end_of_blocks <= self.active.prewritten {
             let from = self.end - self.end % BLOCK_BYTES as u64;
-            let written = self.active.file.write_blocks_at(self.group.blocks(), from);
+            let (file, blocks) = (&self.active.file, self.group.blocks());
+            let written = when_there_is_room(&self.segments, || file.write_blocks_at(blocks, from));
             written.map_err(|e| Error::io("write to", &self.active.path, e))?;
         } else {
             self.write_growing(len)?;
@@ -378,7 +382,8 @@ impl Writer {
     }
 
     fn write_growing(&mut self, len: u64) -> Result<()> {
-        let written = self.active.file.write_at(self.group.terminated(), self.end);
+        let (file, end, records) = (&self.active.file, self.end, self.group.terminated());
+        let written = when_there_is_room(&self.segments, || file.write_at(records, end));
         written.map_err(|e| Error::io("write to", &self.active.path, e))?;
         let end_written = self.end + len + TERMINATOR.len() as u64;
         if end_written > self.active.prewritten {

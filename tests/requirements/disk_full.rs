@@ -36,13 +36,15 @@ fn r_e10_a_log_that_cannot_be_written_makes_the_database_read_only_and_says_why(
         for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
             let env = SimEnv::new(8);
             let (db, t) = filled(&env);
-            env.fail(fault(on, ".log", kind, 1));
+            let is_full = on == Operation::Write && kind == ErrorKind::StorageFull;
+            env.fail(fault(on, ".log", kind, if is_full { u64::MAX } else { 1 }));
             let (lost, refused) = (t.insert("p", "lost", "maybe"), t.insert("p", "lost", "later"));
             let (lost, refused) = (lost.wait(), refused.wait());
             let Err(Error::OutcomeUnknown(cause)) = &lost else {
                 panic!("{on:?} {kind:?}: {lost:?}")
             };
             assert!(cause.contains(".log"), "{cause}");
+            env.clear_faults();
             // It lost to one of which nothing is known, but by itself has changed nothing (R-E06).
             assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
             // Reads go on, writes do not, although the disk works again.
@@ -63,6 +65,20 @@ fn r_e10_a_log_that_cannot_be_written_makes_the_database_read_only_and_says_why(
             t.insert("p", "x", "").wait().unwrap();
         }
     }
+}
+
+/// A compaction may take the last room, fail of it, and give it back.
+#[test]
+fn r_e24_a_log_waits_for_room_on_a_disk_that_is_full_for_a_moment() {
+    let env = SimEnv::new(8);
+    let (db, t) = filled(&env);
+    env.fail(fault(Operation::Write, ".log", ErrorKind::StorageFull, 5));
+    t.insert("p", "small", "v").wait().unwrap();
+    env.fail(fault(Operation::Write, ".log", ErrorKind::StorageFull, 5));
+    t.insert("p", "large", vec![7; 100_000]).wait().unwrap();
+    drop((t, db));
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(all_rows(&open(&env).unwrap().table("t").unwrap()).len(), 52);
 }
 
 #[test]
