@@ -91,7 +91,7 @@ impl Listener {
         async move {
             let (running, mut ended) = mpsc::channel::<()>(1);
             let places = Arc::new(Semaphore::new(self.limits.connections));
-            let mut refusals = Refusals::new();
+            let mut refusals = Refusals::new(self.limits.connections);
             loop {
                 let accepted = tokio::select! {
                     accepted = self.socket.accept() => accepted,

@@ -12,8 +12,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// What a connection over the limit hears.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nx-ms-error-code: ServerBusy\r\n\
     retry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-/// How many refused connections are seen out at once.
+/// How many refused connections are seen out at once: so many at most, and this part of those that are let in, as
+/// each has a file descriptor that the database may want.
 const SEEN_OUT: usize = 64;
+const SEEN_OUT_PART: usize = 4;
 /// How long a refused client has to read that it is.
 const TIME: Duration = Duration::from_secs(1);
 /// Time between two lines of the log, which whoever connects again and again would fill.
@@ -30,8 +32,10 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    pub(super) fn new() -> Self {
-        let places = Arc::new(Semaphore::new(SEEN_OUT));
+    /// Of a listener that lets so many in.
+    pub(super) fn new(connections: usize) -> Self {
+        let seen_out = (connections / SEEN_OUT_PART).clamp(1, SEEN_OUT);
+        let places = Arc::new(Semaphore::new(seen_out));
         Self { places, untold: 0, last: None, next: Instant::now() }
     }
 
@@ -82,12 +86,20 @@ async fn refuse(stream: &TcpStream) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
+    /// R-S12: with few file descriptors, those who are refused leave the database what it needs.
+    #[test]
+    fn r_s12_few_are_seen_out_where_few_are_let_in() {
+        for (connections, expected) in [(1, 1), (32, 8), (256, 64), (10_000, 64)] {
+            assert_eq!(Refusals::new(connections).places.available_permits(), expected);
+        }
+    }
+
     /// R-S12: the first at once, then a line a second at most, which has those between.
     #[tokio::test(start_paused = true)]
     async fn r_s12_the_log_hears_of_refusals_once_a_second() {
         let address = |port| SocketAddr::from(([10, 0, 0, 1], port));
         let began = Instant::now();
-        let mut refusals = Refusals::new();
+        let mut refusals = Refusals::new(64);
         let hour = Duration::from_secs(3600);
         assert!(timeout(hour, refusals.untold()).await.is_err(), "there are none");
         let began = began + hour;

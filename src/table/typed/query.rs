@@ -232,7 +232,7 @@ impl EntityQuery {
     /// What fails is an item of the stream: as for [`page`](Self::page), and [`Error::Closed`] after
     /// [`close`](crate::Database::close).
     pub fn stream(self) -> EntityStream {
-        EntityStream::new(Arc::clone(self.view.bytes().inner()), self.pages())
+        EntityStream::new(Arc::clone(self.view.as_bytes().inner()), self.pages())
     }
 
     pub(super) fn read_page(&mut self) -> Result<EntityPage> {

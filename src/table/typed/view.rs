@@ -50,7 +50,7 @@ impl EntityView {
 
     /// The same table, as bytes.
     #[must_use]
-    pub fn bytes(&self) -> &TableView {
+    pub fn as_bytes(&self) -> &TableView {
         &self.view
     }
 
