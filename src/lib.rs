@@ -47,7 +47,9 @@
 //! [`Database::run`] takes any of these but the first three to a thread of the database, to be awaited; entities come
 //! as a stream from [`EntityQuery::stream`].
 //!
-//! The rooms, from the top floor down; each calls only rooms below it:
+//! # Rooms
+//!
+//! From the top floor down; each calls only rooms below it:
 //!
 //! | room | holds |
 //! | --- | --- |
@@ -60,6 +62,9 @@
 //! | `sst`, `wal`, `memtable` | table files, the log, the newest entries |
 //! | `cache` | decoded blocks within a budget |
 //! | [`env`](mod@env) | files, clock, background jobs; real, and simulated for tests that crash |
+//!
+//! A number such as R-E12 or W-091 is of the requirement that a rule or a limit comes from; the tests of it have it in
+//! their names.
 //!
 //! DESIGN.md has the formats byte by byte, the argument why a crash is safe, and the figures.
 

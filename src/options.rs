@@ -20,10 +20,11 @@ use crate::reference::LARGE_VALUE_BYTES;
 /// // A power cut may take the last tenth of a second; a killed process loses nothing.
 /// let options = Options::default().durability(Durability::Interval(Duration::from_millis(100)));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
     /// Once it is synced: it survives power loss. The default.
+    #[default]
     Sync,
     /// Once it is written to the operating system, which is synced at least this often, more than zero: a power
     /// loss takes at most that long a tail of the commits, and what came while it was being synced (in the time
@@ -42,7 +43,7 @@ pub enum Durability {
 ///
 /// let smallest = Options::default().compression(Compression::Zstd(9));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
     /// The default, for speed: zstd at level 1 in the levels below the youngest two, but of each only
@@ -51,6 +52,7 @@ pub enum Compression {
     /// memory budget of it, is compressed when it is rewritten; and when nothing else is to be done, once there
     /// is four times the memory budget: then the youngest two levels are too, after five seconds in which
     /// nothing was flushed or compacted.
+    #[default]
     Automatic,
     /// Not at all.
     None,
@@ -69,13 +71,14 @@ pub enum Compression {
 ///
 /// let careful = Options::default().read_mode(ReadMode::Pread);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadMode {
     /// Mapped into memory: fastest while the data fits into memory. An I/O error on a mapped
     /// page ends the process with SIGBUS. Unless commits are synced, the log's newest files are written through
     /// maps as well, on Linux where the file system is ext4 or XFS. Files for which the system has no map left are
     /// read with positioned reads.
+    #[default]
     Mmap,
     /// Read with positioned reads into the block cache: every I/O error is an [`Error`]. Files are written
     /// by system calls alone.
@@ -96,12 +99,13 @@ pub enum ReadMode {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
     /// Trims a torn tail of the log, and reports it: no commit that was acknowledged under
     /// [`Durability::Sync`] can be in it. Any other damage is an error that leaves all files as they are. The
     /// default.
+    #[default]
     Strict,
     /// Keeps what is provably whole, sets damaged files aside under the name extension
     /// `damaged`, and reports what is lost in [`RecoveryReport`](crate::RecoveryReport). Of a damaged table file
@@ -145,10 +149,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_budget: 256 << 20,
-            durability: Durability::Sync,
-            compression: Compression::Automatic,
-            read_mode: ReadMode::Mmap,
-            recovery: Recovery::Strict,
+            durability: Durability::default(),
+            compression: Compression::default(),
+            read_mode: ReadMode::default(),
+            recovery: Recovery::default(),
             create_if_missing: true,
             background_threads: 2,
             busy_timeout: Duration::from_secs(10),

@@ -268,9 +268,10 @@ impl<const N: usize> IntoValue for &[u8; N] {
 }
 
 /// A Rust type that a property can be read as: the natural one of its type, borrowed or owned;
-/// `i64` and `f64` also from an Int32, which they hold exactly.
+/// `i64` and `f64` also from an Int32, which they hold exactly, and the other integers from a whole number that
+/// they hold.
 pub trait FromValue<'a>: Sized {
-    /// The value, or `None` if it is of another type.
+    /// The value, or `None` if it is of another type, or a number that this does not hold.
     fn from_value(value: ValueRef<'a>) -> Option<Self>;
 }
 
@@ -300,6 +301,18 @@ from_value! {
     i64: ValueRef::Int64(value) => value, ValueRef::Int32(value) => i64::from(value);
 }
 
+macro_rules! from_whole_number {
+    ($($type:ty)*) => {$(
+        impl FromValue<'_> for $type {
+            fn from_value(value: ValueRef<'_>) -> Option<Self> {
+                i64::from_value(value)?.try_into().ok()
+            }
+        }
+    )*};
+}
+
+from_whole_number! { i8 i16 u8 u16 u32 u64 }
+
 impl<'a> FromValue<'a> for ValueRef<'a> {
     fn from_value(value: ValueRef<'a>) -> Option<Self> {
         Some(value)
@@ -326,6 +339,12 @@ mod tests {
             both(&number, 7i32);
         }
         both(&Value::from(u32::MAX), i64::from(u32::MAX));
+        both(&Value::from(u32::MAX), u32::MAX);
+        both(&Value::from(255i32), 255u8);
+        both(&Value::from(i64::MAX), i64::MAX as u64);
+        assert_eq!(u8::from_value(ValueRef::Int32(256)), None);
+        assert_eq!(u64::from_value(ValueRef::Int64(-1)), None);
+        assert_eq!(u32::from_value(ValueRef::Double(1.0)), None);
         both(&Value::from(0.5f32), 0.5f64);
         both(&Value::from(String::from("text")), String::from("text"));
         both(&Value::from(&b"bytes"[..]), &b"bytes"[..]);

@@ -13,7 +13,7 @@ use crate::version::Version;
 /// Why a page ended where it did (R-E12).
 ///
 /// See [`Page`](crate::Page) for an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
     /// The range is exhausted.
