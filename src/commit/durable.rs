@@ -101,6 +101,10 @@ impl Pipeline {
     fn sync_in_background(&self) {
         let sync = |this: &Self| {
             let turn = this.synced.turn.lock();
+            // Who queued this has waited for what is published; the sync before it may have had all of that.
+            if matches!(this.is_durable(this.visible()), Ok(true)) {
+                return;
+            }
             // What fails is told to who waits: the log is poisoned.
             let (_, woken) = this.sync_written();
             drop(turn);

@@ -24,6 +24,7 @@ mod ranges;
 mod recovery;
 mod relay;
 mod replay;
+mod reserve;
 mod sequence;
 mod values;
 mod waiters;

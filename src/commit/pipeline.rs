@@ -33,6 +33,7 @@ use super::handle::{Applied, Commit};
 use super::latch::Latches;
 use super::payload::{Prepared, Shared};
 use super::relay::Relay;
+use super::reserve::Reserve;
 use super::sequence::{Sequencer, Spare};
 use super::values::LargeValues;
 use super::waiters::{WaiterKey, Waiters};
@@ -83,6 +84,9 @@ pub(crate) struct Pipeline {
     pub(super) settle_queued: AtomicBool,
     /// An interval sync is queued.
     pub(super) sync_queued: AtomicBool,
+    pub(super) reserve: Reserve,
+    /// A try to make it again is queued.
+    pub(super) restore_queued: AtomicBool,
     /// A look at deletions is queued.
     pub(super) look_queued: AtomicBool,
     /// The memtable that was active at the last one.
@@ -93,11 +97,12 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// The pipeline over a tree that holds everything up to `last`.
-    pub(crate) fn new(
+    pub(super) fn new(
         tree: Arc<Tree>,
         options: Options,
         jobs: Arc<dyn Jobs>,
         log: wal::Writer,
+        reserve: Reserve,
         last: Version,
     ) -> Arc<Self> {
         let pipeline = Arc::new_cyclic(|this| Self {
@@ -125,6 +130,8 @@ impl Pipeline {
             settle_queued: AtomicBool::new(false),
             sync_queued: AtomicBool::new(false),
             log_boundary: AtomicU64::new(u64::MAX),
+            reserve,
+            restore_queued: AtomicBool::new(false),
             look_queued: AtomicBool::new(false),
             looked_at: Mutex::default(),
             counters: CachePadded::default(),
@@ -136,12 +143,16 @@ impl Pipeline {
         };
         pipeline.tree.set_on_flushed(Box::new(release));
         pipeline.tree.set_value_log(Box::new(LargeValues::new(&pipeline)));
-        let this = Weak::clone(&pipeline.this);
-        pipeline.tree.set_on_full(Box::new(move || {
-            if let Some(pipeline) = this.upgrade() {
-                pipeline.make_room();
-            }
-        }));
+        let with = |act: fn(&Self)| {
+            let this = Weak::clone(&pipeline.this);
+            Box::new(move || {
+                if let Some(pipeline) = this.upgrade() {
+                    act(&pipeline);
+                }
+            })
+        };
+        pipeline.tree.set_on_full(with(Self::make_room));
+        pipeline.segments.set_last_resort(with(Self::use_reserve));
         pipeline
     }
 

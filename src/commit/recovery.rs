@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::pipeline::Pipeline;
 use super::replay::{Target, replaying};
+use super::reserve::{self, RESERVE_FILE, Reserve};
 use crate::cache::BlockCache;
 use crate::env::{Disk, Jobs, LockGuard};
 use crate::error::{Corruption, Error, Result};
@@ -86,7 +87,12 @@ pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
     let lock = lock(&*disk, dir)?;
     let jobs = options.env.start_jobs(options.background_threads);
     let jobs = jobs.map_err(|e| Error::io("start the background threads of", dir, e))?;
-    let opened = open_locked(dir, options, &disk, &jobs);
+    let opened = match open_locked(dir, options.clone(), &disk, &jobs) {
+        Err(error) if error.is_full() && reserve::give_up(&*disk, dir) => {
+            open_locked(dir, options, &disk, &jobs)
+        }
+        opened => opened,
+    };
     match opened {
         Ok((pipeline, report)) => Ok(Opened { pipeline, jobs, lock, report }),
         Err(error) => {
@@ -129,7 +135,9 @@ pub(super) fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn LockGuard
 
 /// A directory that holds something else must not be written into.
 fn refuse_foreign(dir: &Path, names: &[String]) -> Result<()> {
-    let is_ours = |name: &str| name == LOCK_FILE || levels::is_ours(name) || wal::is_ours(name);
+    let is_ours = |name: &str| {
+        name == LOCK_FILE || name == RESERVE_FILE || levels::is_ours(name) || wal::is_ours(name)
+    };
     match names.iter().find(|name| !is_ours(name)) {
         Some(name) => Err(Error::NotADatabase {
             dir: dir.into(),
@@ -203,7 +211,8 @@ fn open_locked(
         },
         replayed.segments,
     )?;
-    let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, last);
+    let reserve = Reserve::new(Arc::clone(disk), dir, options.memory_budget);
+    let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, reserve, last);
     let started = start(&pipeline);
     if started.is_err() {
         pipeline.tree().clean_up();
@@ -217,7 +226,9 @@ fn start(pipeline: &Pipeline) -> Result<()> {
     }
     pipeline.freeze_if_full();
     pipeline.note_deletion(); // There may be some in what was replayed.
-    pipeline.tree().start()
+    pipeline.tree().start()?;
+    pipeline.restore_reserve();
+    Ok(())
 }
 
 fn report(replayed: &wal::Replayed, lost: Vec<Corruption>) -> RecoveryReport {

@@ -97,6 +97,7 @@ pub(crate) struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
     pub(super) on_full: OnceLock<OnFull>,
+    out_of_room: AtomicBool,
     pub(super) value_log: OnceLock<Box<dyn ValueLog>>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
@@ -155,6 +156,7 @@ impl Tree {
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
             on_full: OnceLock::new(),
+            out_of_room: AtomicBool::new(false),
             value_log: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
@@ -336,11 +338,11 @@ impl Tree {
         (share >= 1.0).then(|| self.blocked_reason(reason))
     }
 
-    /// Whether what makes room goes in although other writes are held back: background work fails, and memory is
-    /// not much fuller than these may have it.
+    /// Whether what makes room goes in although other writes are held back: background work fails, or the log has no
+    /// room, and memory is not much fuller than these may have it.
     pub(crate) fn lets_urgent_in(&self) -> bool {
         let most = self.sizing.memtables_bytes / 4 * 5;
-        self.last_background_error().is_some()
+        (self.last_background_error().is_some() || self.out_of_room.load(Ordering::Acquire))
             && self.debt(&self.views.load()).memtable_bytes < most
     }
 
@@ -354,7 +356,17 @@ impl Tree {
         self.worst_debt().0 > 0.0
     }
 
+    /// Stops writes, or lets them go on, as there is no room for the log.
+    pub(crate) fn set_out_of_room(&self, out_of_room: bool) {
+        if self.out_of_room.swap(out_of_room, Ordering::AcqRel) && !out_of_room {
+            self.debt_fell();
+        }
+    }
+
     fn worst_debt(&self) -> (f64, &'static str) {
+        if self.out_of_room.load(Ordering::Acquire) {
+            return (1.0, "room on the disk");
+        }
         let tolerance = Tolerance {
             memtables_bytes: self.sizing.memtables_bytes,
             level_base_bytes: self.sizing.level_base_bytes,

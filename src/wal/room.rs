@@ -39,5 +39,6 @@ fn wait_for_room(segments: &Segments, write: impl Fn() -> io::Result<()>) -> io:
             written => return written,
         }
     }
+    segments.resort();
     write()
 }

@@ -8,10 +8,11 @@
 //! under it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -73,6 +74,17 @@ pub(crate) struct Segments {
     /// Held while a segment is prepared, so that the writer waits for it and makes no second one.
     next: Mutex<Next>,
     files: Mutex<Files>,
+    last_resort: LastResort,
+}
+
+/// What gives a log room that finds none.
+#[derive(Default)]
+struct LastResort(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for LastResort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LastResort").field(&self.0.get().is_some()).finish()
+    }
 }
 
 #[derive(Debug)]
@@ -159,6 +171,7 @@ impl Segments {
                 spares,
                 given_back: Version::ZERO,
             }),
+            last_resort: LastResort::default(),
         })
     }
 
@@ -312,6 +325,18 @@ impl Segments {
         self.files.lock().given_back = last;
         let removed = self.remove_spares();
         removed.and(self.next.lock().prepared.as_mut().map_or(Ok(()), OpenSegment::shorten))
+    }
+
+    /// To be called once: what is done where the log finds no room, when everything else was tried.
+    pub(crate) fn set_last_resort(&self, last_resort: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.last_resort.0.set(last_resort);
+    }
+
+    /// Has room made by whoever knows of any.
+    pub(super) fn resort(&self) {
+        if let Some(last_resort) = self.last_resort.0.get() {
+            last_resort();
+        }
     }
 
     /// Removes the files that wait to become segments.

@@ -67,6 +67,57 @@ fn r_e10_a_log_that_cannot_be_written_makes_the_database_read_only_and_says_why(
     }
 }
 
+/// The log of a full disk goes on with what was in reserve, for what makes room. Then there is one again.
+#[test]
+fn r_e24_a_log_without_room_takes_what_makes_some() {
+    let env = SimEnv::new(8);
+    let (db, t) = filled(&env);
+    let has_reserve = || env.list(DIR.as_ref()).iter().any(|name| name == "RESERVE");
+    assert!(has_reserve());
+    // Up to the last try of a write, before which the reserve is given up.
+    env.fail(fault(Operation::Write, ".log", ErrorKind::StorageFull, 11));
+    env.fail(fault(Operation::Write, "RESERVE", ErrorKind::StorageFull, 1));
+    t.insert("p", "last", "v").wait().unwrap();
+    assert!(!has_reserve());
+    let refused = t.insert("p", "late", "v").wait();
+    let Err(Error::Busy { reason, .. }) = &refused else { panic!("{refused:?}") };
+    assert!(reason.contains("room on the disk"), "{reason}");
+    assert!(db.stats().writes_stopped.is_some());
+    t.delete("p", [1], Precondition::Exists).urgent().wait().unwrap();
+    t.delete_partition("q").wait().unwrap();
+    // The first try to make it again fails, the second does not.
+    for is_back in [false, true] {
+        env.advance(Duration::from_secs(1));
+        env.run_all();
+        assert_eq!(has_reserve(), is_back);
+    }
+    t.insert("p", "again", "v").wait().unwrap();
+    drop((t, db));
+    assert_eq!(all_rows(&open(&env).unwrap().table("t").unwrap()).len(), 51);
+}
+
+/// What was in reserve is enough to open a database on a full disk, to read it and to make room.
+#[test]
+fn r_e24_a_database_opens_on_a_full_disk() {
+    let machine = SimEnv::new(8);
+    drop(filled(&machine));
+    let disk = machine.clone();
+    let env = HookedEnv::new(machine.clone(), move |path| {
+        let is_full = disk.list(DIR.as_ref()).iter().any(|name| name == "RESERVE");
+        let is_reserve = path.ends_with("RESERVE");
+        if is_full || is_reserve { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    let t = db.table("t").unwrap();
+    assert_eq!(all_rows(&t).len(), 50);
+    assert!(t.insert("p", "late", "v").wait().is_err_and(|error| error.is_busy()));
+    t.delete_partition("p").wait().unwrap();
+    drop((t, db));
+    let t = open(&machine).unwrap().table("t").unwrap();
+    t.insert("p", "late", "v").wait().unwrap();
+    assert_eq!(all_rows(&t).len(), 1);
+}
+
 /// A compaction may take the last room, fail of it, and give it back.
 #[test]
 fn r_e24_a_log_waits_for_room_on_a_disk_that_is_full_for_a_moment() {

@@ -1,0 +1,106 @@
+//! [`Reserve`]: a file that takes room only to give it up where the disk has none left.
+//!
+//! Invariant: while it is missing for want of room, writes are stopped but for those by which room is made. So
+//! these have what it gave, and the log does not fail of a full disk: it would be read-only from then on, and
+//! opening it again wants some room too.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::pipeline::Pipeline;
+use crate::env::{Disk, JobClass};
+use crate::error::{Error, Result};
+
+/// Its name in the directory.
+pub(super) const RESERVE_FILE: &str = "RESERVE";
+
+/// What it takes: this part of the memory budget, within bounds.
+const BUDGET_PART: usize = 256;
+const LEAST_BYTES: usize = 4 << 10;
+const MOST_BYTES: usize = 1 << 20;
+/// It is made where there is room for so many of it: else what is written next would want it at once.
+const ROOM_FACTOR: usize = 2;
+/// Between two tries to make it.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// The file of one database.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    bytes: usize,
+}
+
+/// Removes the file; whether there was one.
+pub(super) fn give_up(disk: &dyn Disk, dir: &Path) -> bool {
+    let is_given_up = disk.remove(&dir.join(RESERVE_FILE)).is_ok();
+    if is_given_up {
+        tracing::warn!(?dir, "the disk is full: what was in reserve for that is given up");
+    }
+    is_given_up
+}
+
+impl Reserve {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, memory_budget: usize) -> Self {
+        let bytes = (memory_budget / BUDGET_PART).clamp(LEAST_BYTES, MOST_BYTES);
+        Self { disk, dir: dir.to_owned(), bytes }
+    }
+
+    /// Makes it, unless it is there.
+    fn make(&self) -> Result<()> {
+        let path = self.dir.join(RESERVE_FILE);
+        match self.disk.open(&path).and_then(|file| file.len()) {
+            Ok(len) if len == self.bytes as u64 => return Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("open", &path, error));
+            }
+            _ => {}
+        }
+        let made = self.disk.create(&path).and_then(|file| {
+            // Bytes that are not zero take blocks everywhere.
+            file.write_at(&vec![1; ROOM_FACTOR * self.bytes], 0)?;
+            file.set_len(self.bytes as u64)
+        });
+        made.map_err(|error| {
+            // The next try begins anew.
+            let _ = self.disk.remove(&path);
+            Error::io("write to", &path, error)
+        })
+    }
+}
+
+impl Pipeline {
+    /// To be called where the log finds no room.
+    pub(super) fn use_reserve(&self) {
+        give_up(&*self.reserve.disk, &self.reserve.dir);
+        self.tree.set_out_of_room(true);
+        self.restore_reserve_later();
+    }
+
+    /// Makes the reserve, and has writes go on; tries again later where there is no room for it.
+    pub(super) fn restore_reserve(&self) {
+        match self.reserve.make() {
+            Err(error) if error.is_full() => {
+                self.tree.set_out_of_room(true);
+                self.restore_reserve_later();
+            }
+            made => {
+                if let Err(error) = made {
+                    tracing::warn!(cause = %error.chain(), "there is nothing in reserve for a full disk");
+                }
+                self.tree.set_out_of_room(false);
+            }
+        }
+    }
+
+    fn restore_reserve_later(&self) {
+        self.once_in_background(
+            |this| &this.restore_queued,
+            JobClass::Segment,
+            AGAIN_AFTER,
+            Self::restore_reserve,
+        );
+    }
+}
