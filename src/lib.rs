@@ -37,7 +37,8 @@
 //! # From async code
 //!
 //! What is written is awaited or waited for: a [`Commit`], and a [`Task`] of [`Database::run`], are futures that need
-//! no runtime; dropping a commit does not undo it. The call that makes a commit does its reading itself: the
+//! no runtime; dropping a commit does not undo it, unless the engine was overloaded and had not taken it yet
+//! ([`Commit::order`]). The call that makes a commit does its reading itself: the
 //! condition is looked up, on disk where it must be, under a latch of the partition that a merge of the same one, or of one
 //! that shares the latch, may hold for as long as its function takes. It does not wait for the log or for other
 //! writers.
