@@ -12,6 +12,7 @@
 //! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only what segments are
 //! called.
 
+mod admission;
 pub(crate) mod bench;
 mod checkpoint;
 mod compaction;
@@ -46,6 +47,7 @@ mod tests;
 mod tree;
 mod value_file;
 mod values;
+mod verify;
 mod view;
 
 pub(crate) use file::TableFile;

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use arc_swap::Guard;
 use parking_lot::{Condvar, Mutex};
@@ -12,17 +11,16 @@ use super::compression::CompressionRule;
 use super::edit::Edit;
 use super::file::Janitor;
 use super::manifest::{Manifest, ManifestId};
-use super::picker;
-use super::pressure::{Admission, Debt, SHORTEST_WAIT, Tolerance, Turnstile, WaitList, toll};
+use super::pressure::{Turnstile, WaitList};
 use super::reserved::Reserved;
 use super::schedule::Schedule;
 use super::snapshots::Snapshots;
-use super::state::{Change, Level, LevelState};
+use super::state::{Change, LevelState};
 use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
-use crate::env::{Clock, Disk, Jobs, ReadAround};
-use crate::error::{Corruption, Error, IoError, Result};
+use crate::env::{Clock, Disk, Jobs};
+use crate::error::{Corruption, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{Options, ReadMode, Sizing};
@@ -97,12 +95,12 @@ pub(crate) struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
     pub(super) on_full: OnceLock<OnFull>,
-    out_of_room: AtomicBool,
+    pub(super) out_of_room: AtomicBool,
     pub(super) value_log: OnceLock<Box<dyn ValueLog>>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
     /// Writes were stopped when last asked; for messages only.
-    is_stalled: AtomicBool,
+    pub(super) is_stalled: AtomicBool,
     is_new: bool,
     is_damaged: bool,
     /// The newest manifest that was there, if something was left out.
@@ -275,125 +273,6 @@ impl Tree {
         self.janitor.run();
     }
 
-    /// Reads every table file through: all checksums, the order of all entries (R-E22).
-    pub(crate) fn verify(&self) -> Result<()> {
-        let levels = Arc::clone(&self.views.load().levels);
-        levels.files().try_for_each(|(_, file)| file.verify(&levels.values))
-    }
-
-    /// As [`verify`](Self::verify), but goes on: the first damage of each file, or of a value it refers to, and
-    /// all that the device fails to read.
-    pub(crate) fn damage(&self) -> Result<Vec<Corruption>> {
-        let levels = Arc::clone(&self.views.load().levels);
-        let mut found = Vec::new();
-        for (_, file) in levels.files() {
-            match file.verify(&levels.values) {
-                Err(Error::Corruption(damage)) => found.push(*damage),
-                Err(Error::Io(io)) if io.action == "read" => {
-                    // Many files may refer to the values of one.
-                    if found.iter().all(|damage| damage.file != io.path) {
-                        found.extend(self.unreadable(*io)?);
-                    }
-                }
-                verified => verified?,
-            }
-        }
-        Ok(found)
-    }
-
-    /// What the device fails to read of a file that could not be read; the error, if it now can.
-    fn unreadable(&self, io: IoError) -> Result<Vec<Corruption>> {
-        let around = ReadAround::new(Arc::clone(&self.disk));
-        around.survey(&io.path).map_err(|e| Error::io("read", &io.path, e))?;
-        let unreadable = around.take_unreadable();
-        if unreadable.is_empty() {
-            return Err(Error::Io(Box::new(io)));
-        }
-        Ok(unreadable.into_iter().map(Corruption::unreadable).collect())
-    }
-
-    /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
-    pub(crate) fn admit(&self, bytes: usize) -> Admission {
-        let (share, reason) = self.worst_debt();
-        if share <= 0.0 {
-            self.note_stall(false, "");
-            return Admission::Go;
-        }
-        let Some(toll) = toll(share, bytes) else {
-            let reason = self.blocked_reason(reason);
-            self.note_stall(true, &reason);
-            return Admission::Blocked(reason);
-        };
-        self.note_stall(false, "");
-        let wait = self.turnstile.reserve(self.clock.monotonic(), toll);
-        if wait < SHORTEST_WAIT {
-            return Admission::Go;
-        }
-        Admission::Wait(wait)
-    }
-
-    /// What all writes wait for, if they do.
-    pub(crate) fn stopped_by(&self) -> Option<Arc<str>> {
-        let (share, reason) = self.worst_debt();
-        (share >= 1.0).then(|| self.blocked_reason(reason))
-    }
-
-    /// Whether what makes room goes in although other writes are held back: background work fails, or the log has no
-    /// room, and memory is not much fuller than these may have it.
-    pub(crate) fn lets_urgent_in(&self) -> bool {
-        let most = self.sizing.memtables_bytes / 4 * 5;
-        (self.last_background_error().is_some() || self.out_of_room.load(Ordering::Acquire))
-            && self.debt(&self.views.load()).memtable_bytes < most
-    }
-
-    /// What writes that are held back wait for.
-    pub(crate) fn held_back_by(&self) -> Arc<str> {
-        self.blocked_reason(self.worst_debt().1)
-    }
-
-    /// Whether writes are made to wait for flushes and compactions.
-    pub(super) fn holds_writes_back(&self) -> bool {
-        self.worst_debt().0 > 0.0
-    }
-
-    /// Stops writes, or lets them go on, as there is no room for the log.
-    pub(crate) fn set_out_of_room(&self, out_of_room: bool) {
-        if self.out_of_room.swap(out_of_room, Ordering::AcqRel) && !out_of_room {
-            self.debt_fell();
-        }
-    }
-
-    fn worst_debt(&self) -> (f64, &'static str) {
-        if self.out_of_room.load(Ordering::Acquire) {
-            return (1.0, "room on the disk");
-        }
-        let tolerance = Tolerance {
-            memtables_bytes: self.sizing.memtables_bytes,
-            level_base_bytes: self.sizing.level_base_bytes,
-        };
-        self.debt(&self.views.load()).share(&tolerance)
-    }
-
-    /// A write waited that long, and then went on or gave up.
-    pub(crate) fn count_wait(&self, waited: Duration) {
-        self.metrics.stalls.add(1);
-        self.metrics.stall_nanos.add_time(waited);
-    }
-
-    /// Says so when writes stop, and when they go on.
-    fn note_stall(&self, stalled: bool, reason: &str) {
-        if self.is_stalled.load(Ordering::Relaxed) == stalled
-            || self.is_stalled.swap(stalled, Ordering::Relaxed) == stalled
-        {
-            return;
-        }
-        if stalled {
-            tracing::warn!(reason, "writes stop");
-        } else {
-            tracing::info!("writes go on");
-        }
-    }
-
     /// A manifest that is no longer current, or a file of an edit that failed. The manifest that salvage
     /// could not read, or that told of files which it could not, is kept.
     fn leave_behind(&self, path: PathBuf) {
@@ -405,29 +284,6 @@ impl Tree {
         aside.push(".damaged");
         if let Err(error) = self.disk.rename(&path, aside.as_ref()) {
             tracing::warn!(?path, %error, "a file that was replaced keeps its name");
-        }
-    }
-
-    fn blocked_reason(&self, waits_for: &str) -> Arc<str> {
-        match self.last_background_error() {
-            Some(error) => format!("{waits_for}, which fails: {error}").into(),
-            None => waits_for.into(),
-        }
-    }
-
-    /// Who is woken when debt falls.
-    pub(crate) fn waiters(&self) -> &WaitList {
-        &self.waiters
-    }
-
-    pub(super) fn debt(&self, view: &View) -> Debt {
-        let room = view.memtable_room();
-        // Every write asks, and up to a half they are too few to count.
-        let counts = room > self.sizing.memtables_bytes / 2;
-        Debt {
-            memtable_bytes: if counts { view.memtable_bytes() } else { room },
-            level_0_files: view.levels.level(Level::ZERO).len(),
-            compaction_bytes: picker::debt(&view.levels, &self.sizing),
         }
     }
 
@@ -487,12 +343,5 @@ impl Tree {
         }
         self.share_memory();
         Ok(())
-    }
-
-    /// To be called after [`install`](Tree::install), with no lock held and no compaction claimed: those whose
-    /// writes are held back look again, and wakers of theirs are callers' code.
-    pub(super) fn debt_fell(&self) {
-        self.turnstile.reset();
-        self.waiters.wake_all();
     }
 }
