@@ -22,11 +22,10 @@ impl Pipeline {
             let found = format!("a checkpoint needs an empty directory: {dir:?} has {name:?}");
             return Err(Error::InvalidArgument(found.into()));
         }
-        let lock = take_lock(&*disk, dir)?;
+        let _lock = take_lock(&*disk, dir)?;
         let made = self.checkpoint_locked(dir);
         if made.is_err() {
-            drop(lock);
-            // One that stays is of a directory without files all the same.
+            // Nobody else has it yet. One that stays is of a directory without files all the same.
             let _ = disk.remove(&dir.join(LOCK_FILE));
         }
         made

@@ -109,7 +109,12 @@ impl Disk for RealDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { file, dir: lock_dir(path)? })),
+            Ok(()) => {
+                // Whatever comes of the other, this one is released in order.
+                let mut lock = RealLock { file, dir: None };
+                lock.dir = lock_dir(path)?;
+                Ok(Box::new(lock))
+            }
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }

@@ -39,11 +39,11 @@ impl Tree {
         (share >= 1.0).then(|| self.blocked_reason(reason))
     }
 
-    /// Whether what makes room goes in although other writes are held back: background work fails, or the log has no
-    /// room, and memory is not much fuller than these may have it.
+    /// Whether what makes room goes in although other writes are held back: background work fails, and memory is
+    /// not much fuller than these may have it.
     pub(crate) fn lets_urgent_in(&self) -> bool {
         let most = self.sizing.memtables_bytes / 4 * 5;
-        (self.last_background_error().is_some() || self.out_of_room.load(Ordering::Acquire))
+        self.last_background_error().is_some()
             && self.debt(&self.views.load()).memtable_bytes < most
     }
 
@@ -64,9 +64,13 @@ impl Tree {
         }
     }
 
+    pub(super) fn is_out_of_room(&self) -> bool {
+        self.out_of_room.load(Ordering::Acquire)
+    }
+
     fn worst_debt(&self) -> (f64, &'static str) {
-        if self.out_of_room.load(Ordering::Acquire) {
-            return (1.0, "room on the disk");
+        if self.is_out_of_room() {
+            return (1.0, "the log to find room");
         }
         let tolerance = Tolerance {
             memtables_bytes: self.sizing.memtables_bytes,

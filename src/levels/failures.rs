@@ -142,7 +142,7 @@ impl Unread {
 }
 
 impl Tree {
-    /// Why background work fails at present, if it does.
+    /// Why background work fails at present, if it does, or can be expected to: the log has no room.
     pub(crate) fn last_background_error(&self) -> Option<Arc<str>> {
         let schedule = self.schedule.lock();
         let view = self.views.load();
@@ -150,6 +150,7 @@ impl Tree {
         cause
             .or_else(|| schedule.unread.cause(&view.levels))
             .or_else(|| view.levels.values.damage())
+            .or_else(|| self.is_out_of_room().then(|| "the disk is full".into()))
     }
 
     pub(super) fn compaction_failed(&self, task: &Task, error: &Error) {
