@@ -135,6 +135,9 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
+    /// The database was opened to be [read only](crate::Options::read_only).
+    #[error("the database was opened to be read only")]
+    ReadOnly,
     /// Another handle or process has the directory open.
     #[error("database {0:?} is open already, here or in another process")]
     Locked(Box<Path>),

@@ -132,6 +132,7 @@ pub struct Options {
     pub(crate) read_mode: ReadMode,
     pub(crate) recovery: Recovery,
     pub(crate) create_if_missing: bool,
+    pub(crate) read_only: bool,
     pub(crate) background_threads: usize,
     pub(crate) busy_timeout: Duration,
     pub(crate) page_entities: usize,
@@ -154,6 +155,7 @@ impl Default for Options {
             read_mode: ReadMode::default(),
             recovery: Recovery::default(),
             create_if_missing: true,
+            read_only: false,
             background_threads: 2,
             busy_timeout: Duration::from_secs(10),
             page_entities: 1_000,
@@ -196,8 +198,16 @@ setters! {
     /// Whether opening makes a database, and its directory, where there is none. Default `true`; without,
     /// it is [`Error::NotADatabase`].
     create_if_missing: bool;
+    /// Whether what is there is only read, and nothing in the directory changes, which may so be on a medium that
+    /// cannot be written to. Any number of such openings may be there at once, but none beside one that writes:
+    /// whichever comes later is [`Error::Locked`]. What writes, flushes or syncs is [`Error::ReadOnly`]. The log
+    /// is read into memory, which takes as much as the memtables did of whoever wrote it: up to half of its memory
+    /// budget. What is read may not be durable yet, if nobody opened the database to write since it was killed.
+    /// Nothing is created ([`Error::NotADatabase`]), and nothing salvaged ([`Error::InvalidArgument`]). Default
+    /// `false`.
+    read_only: bool;
     /// Threads that compact. Default 2. As many more help with loads, where there are processors for
-    /// them. With 0, which suits a program that only reads, nothing is compacted except by
+    /// them. With 0 nothing is compacted except by
     /// [`Database::compact`](crate::Database::compact); what is written piles up until writes are
     /// [`Error::Busy`].
     background_threads: usize;
@@ -251,6 +261,10 @@ impl Options {
             (
                 self.durability != Durability::Interval(Duration::ZERO),
                 "a sync interval must be positive",
+            ),
+            (
+                !(self.read_only && self.recovery == Recovery::Salvage),
+                "what is opened to be read only cannot be salvaged",
             ),
             (self.page_entities >= 1, "page_entities must be at least 1"),
             (self.page_bytes >= 1, "page_bytes must be at least 1"),

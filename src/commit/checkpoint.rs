@@ -15,6 +15,7 @@ impl Pipeline {
     /// # Errors
     /// The directory is not empty; what flushing reports, and the file system.
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<Version> {
+        self.check_not_read_only()?;
         let disk = self.options().env.disk();
         disk.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
         let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;

@@ -322,7 +322,10 @@ impl Pipeline {
         // Those whose commit came too late, and those who wait to be let in: no job will.
         drop(self.waiters.wake_through(Version::MAX).and(self.synced.wake_all()));
         self.tree.waiters().wake_all();
-        sealed.and_then(|last| self.tree.log_closed(last))
+        match sealed {
+            Ok(last) if !self.options.read_only => self.tree.log_closed(last),
+            sealed => sealed.map(drop),
+        }
     }
 
     pub(crate) fn stats(&self) -> CommitStats {

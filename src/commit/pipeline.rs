@@ -112,6 +112,7 @@ impl Pipeline {
             latches: Latches::new(),
             sequencer: Sequencer::new(last),
             segments: log.segments(),
+            closed: AtomicBool::new(options.read_only),
             memtable_bytes: options.sizing().memtable_bytes,
             options,
             log: CachePadded::new(Mutex::new(Log {
@@ -121,7 +122,6 @@ impl Pipeline {
             })),
             waiters: CachePadded::default(),
             poisoned: OnceLock::new(),
-            closed: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             drive_queued: AtomicBool::new(false),
             prepare_queued: AtomicBool::new(false),
@@ -183,6 +183,7 @@ impl Pipeline {
     /// Why writes are refused, if they are.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
+            self.check_not_read_only()?;
             return Err(Error::Closed);
         }
         if self.latches.are_merging() {
@@ -191,6 +192,11 @@ impl Pipeline {
             ));
         }
         self.check_not_poisoned()
+    }
+
+    /// Refuses what would change files without writing anything new.
+    pub(super) fn check_not_read_only(&self) -> Result<()> {
+        if self.options.read_only { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
     pub(super) fn check_not_poisoned(&self) -> Result<()> {
@@ -341,6 +347,7 @@ impl Pipeline {
 
     /// Freezes the memtable, if it holds anything, and publishes all it holds.
     pub(crate) fn freeze(&self) -> Result<()> {
+        self.check_not_read_only()?;
         self.wait(self.freeze_active())
     }
 

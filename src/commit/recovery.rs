@@ -12,7 +12,7 @@ use super::pipeline::Pipeline;
 use super::replay::{Target, replaying};
 use super::reserve::{self, RESERVE_FILE, Reserve};
 use crate::cache::BlockCache;
-use crate::env::{Disk, Jobs, LockGuard};
+use crate::env::{Disk, Env, Jobs, LockGuard, ReadOnly, SimEnv};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::{Durability, Options, ReadMode};
@@ -46,7 +46,8 @@ pub struct RecoveryReport {
     pub replayed_commits: u64,
     /// Bytes of log they took.
     pub replayed_bytes: u64,
-    /// The torn tail that was trimmed from the log, if there was one.
+    /// The torn tail that was trimmed from the log, if there was one; which stays there if the database was
+    /// opened to be [read only](crate::Options::read_only).
     pub torn_tail: Option<TornTail>,
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
     pub lost: Vec<Corruption>,
@@ -80,12 +81,16 @@ pub(crate) struct Opened {
 /// Opens the database in `dir`, creating it if the directory is empty or missing, unless that is not wanted.
 pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
     options.check()?;
-    let disk = options.env.disk();
-    if !options.create_if_missing {
+    let mut disk = options.env.disk();
+    if options.read_only {
+        disk = Arc::new(ReadOnly::new(disk));
+    }
+    if options.read_only || !options.create_if_missing {
         refuse_missing(&*disk, dir)?;
     }
     let lock = lock(&*disk, dir)?;
-    let jobs = options.env.start_jobs(options.background_threads);
+    let compaction_threads = if options.read_only { 0 } else { options.background_threads };
+    let jobs = options.env.start_jobs(compaction_threads);
     let jobs = jobs.map_err(|e| Error::io("start the background threads of", dir, e))?;
     let opened = match open_locked(dir, options.clone(), &disk, &jobs) {
         Err(error) if error.is_full() && reserve::give_up(&*disk, dir) => {
@@ -187,8 +192,10 @@ fn open_locked(
     // What is in table files may be gone from the log.
     let reach = if log_end > tree.newest() { log_end } else { Version::ZERO };
     let extent = wal::Extent { first, reach };
-    let replayed =
-        replaying(target, |visit| wal::replay(disk, dir, extent, options.recovery, visit))?;
+    let purpose = if options.read_only { wal::Purpose::Read } else { wal::Purpose::Write };
+    let replayed = replaying(target, |visit| {
+        wal::replay(disk, dir, extent, options.recovery, purpose, visit)
+    })?;
     if !replayed.lost.is_empty() {
         memtable.forget_places();
     }
@@ -196,7 +203,7 @@ fn open_locked(
     tree.publish(last);
     let report = report(&replayed, lost);
     let log = wal::Writer::create(
-        Arc::clone(disk),
+        log_disk(dir, &options, disk)?,
         dir,
         replayed.next_segment_id.max(tree.first_free_segment()?),
         last,
@@ -213,11 +220,21 @@ fn open_locked(
     )?;
     let reserve = Reserve::new(Arc::clone(disk), dir, options.memory_budget);
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, reserve, last);
-    let started = start(&pipeline);
+    let started = if pipeline.options().read_only { Ok(()) } else { start(&pipeline) };
     if started.is_err() {
         pipeline.tree().clean_up();
     }
     started.map(|()| (pipeline, report))
+}
+
+/// The disk that the log goes to. Of a database that is only read nothing does, and the file is made in memory.
+fn log_disk(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Disk>> {
+    if !options.read_only {
+        return Ok(Arc::clone(disk));
+    }
+    let memory = SimEnv::new(0).disk();
+    memory.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
+    Ok(memory)
 }
 
 fn start(pipeline: &Pipeline) -> Result<()> {

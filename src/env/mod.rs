@@ -8,7 +8,9 @@
 mod deferred;
 mod mapping;
 mod read_around;
+mod read_only;
 mod real;
+mod real_lock;
 mod reserved;
 mod sim;
 mod threads;
@@ -24,6 +26,7 @@ pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};
 pub(crate) use read_around::{ReadAround, Unreadable};
+pub(crate) use read_only::ReadOnly;
 pub use real::RealEnv;
 pub use sim::{CrashStyle, Fault, Operation, SimEnv};
 
@@ -75,6 +78,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// `WouldBlock` if another handle or process holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
+    /// Takes a lock that others may share, until the guard is dropped: nobody takes the [exclusive](Self::lock)
+    /// one meanwhile. The file need not be there, and is not created.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another handle or process holds the exclusive one.
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.lock(path)
+    }
     /// Creates an empty file for reading and writing; an existing one is emptied.
     ///
     /// # Errors
@@ -85,6 +96,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` if there is none.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading alone, which the caller may not be allowed to write to.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(path)
+    }
     /// Opens an existing file for reading and writing, of [blocks](DiskFile::write_blocks_at) among others.
     ///
     /// # Errors

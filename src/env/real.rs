@@ -4,7 +4,7 @@
 //! also commits a changed length. What a method reports as done is done as far as the operating
 //! system says so.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use super::real_lock::RealLock;
 use super::reserved::Reserved;
 use super::threads::Threads;
 use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, write_back};
@@ -107,17 +108,11 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {
-                // Whatever comes of the other, this one is released in order.
-                let mut lock = RealLock { file, dir: None };
-                lock.dir = lock_dir(path)?;
-                Ok(Box::new(lock))
-            }
-            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(Box::new(RealLock::take(path)?))
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        Ok(Box::new(RealLock::take_shared(path)?))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -129,6 +124,10 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Arc::new(RealFile::new(file)))
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(RealFile::new(File::open(path)?)))
     }
 
     #[cfg(target_os = "linux")]
@@ -162,38 +161,6 @@ fn has_no_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
 }
-
-/// Closing the descriptor releases the lock, also when the process is killed. A process that is being started
-/// has a copy of it for a moment, so it is not left to that.
-#[derive(Debug)]
-struct RealLock {
-    file: File,
-    /// Locked too.
-    dir: Option<File>,
-}
-
-/// Locks the directory of a file that is locked: it stays so if somebody removes the file, which another process would
-/// then make anew. `None` where directories have no locks.
-fn lock_dir(path: &Path) -> io::Result<Option<File>> {
-    let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) else { return Ok(None) };
-    match dir.try_lock() {
-        Ok(()) => Ok(Some(dir)),
-        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(TryLockError::Error(_)) => Ok(None),
-    }
-}
-
-impl Drop for RealLock {
-    fn drop(&mut self) {
-        for file in self.dir.iter().chain([&self.file]) {
-            if let Err(error) = file.unlock() {
-                tracing::warn!(%error, "a lock is held until its file is closed");
-            }
-        }
-    }
-}
-
-impl LockGuard for RealLock {}
 
 #[derive(Debug)]
 struct RealFile {
@@ -418,27 +385,6 @@ mod tests {
     fn an_empty_file_maps_to_no_bytes() {
         let (dir, disk) = disk();
         assert!(disk.create(&dir.path().join("empty")).unwrap().map().unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_lock_is_exclusive_until_its_guard_is_dropped() {
-        let (dir, disk) = disk();
-        let path = dir.path().join("LOCK");
-        let guard = disk.lock(&path).unwrap();
-        assert_eq!(disk.lock(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        drop(guard);
-        disk.lock(&path).unwrap();
-    }
-
-    #[test]
-    fn a_lock_ends_with_its_guard_though_another_process_has_a_copy_of_the_descriptor() {
-        let (dir, disk) = disk();
-        let path = dir.path().join("LOCK");
-        let file = File::create(&path).unwrap();
-        file.try_lock().unwrap();
-        let _copy = file.try_clone().unwrap();
-        drop(RealLock { file, dir: None });
-        disk.lock(&path).unwrap();
     }
 
     #[test]

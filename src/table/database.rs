@@ -78,7 +78,8 @@ impl Database {
         };
         let (inner, mut report) = (Arc::new(inner), opened.report);
         let salvages = inner.pipeline.options().recovery == Recovery::Salvage;
-        let unfinished = load::abandon_unfinished(&inner);
+        let read_only = inner.pipeline.options().read_only;
+        let unfinished = if read_only { Ok(()) } else { load::abandon_unfinished(&inner) };
         let strays = || if salvages { strays::name_strays(&inner) } else { Ok(Vec::new()) };
         match unfinished.and_then(|()| strays()) {
             Ok(renamed) => report.renamed_tables = renamed,
@@ -344,11 +345,9 @@ impl Inner {
     }
 
     fn close(&self) -> Result<()> {
-        let flushed = if self.pipeline.tree().view().active.bytes() > REPLAY_AT_MOST {
-            self.flush()
-        } else {
-            Ok(())
-        };
+        let replays_much = self.pipeline.tree().view().active.bytes() > REPLAY_AT_MOST;
+        let flushed =
+            if replays_much && !self.pipeline.options().read_only { self.flush() } else { Ok(()) };
         let closed = self.pipeline.close();
         self.pipeline.tree().close();
         self.jobs.stop();

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Ahead, Extent, RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay};
+use super::{
+    Ahead, Extent, Purpose, RecordRef, SegmentId, SegmentPlan, Writer, payload_crc, replay,
+};
 use crate::env::{Env, RealEnv};
 use crate::error::Result;
 use crate::options::Recovery;
@@ -82,7 +84,7 @@ impl BenchLog {
         let disk = RealEnv::new().disk();
         let mut bytes = 0;
         let extent = Extent::since(SegmentId::NONE);
-        replay(&Arc::clone(&disk), dir, extent, Recovery::Strict, &mut |record| {
+        replay(&Arc::clone(&disk), dir, extent, Recovery::Strict, Purpose::Write, &mut |record| {
             bytes += record.payload.len();
             Ok(())
         })?;

@@ -12,7 +12,7 @@ use super::record::{
     HEADER_BYTES, Header, Kind, NOTHING_DURABLE, Place, TERMINATOR, payload_crc, push_record,
     record_bytes,
 };
-use super::replay::{Extent, Replayed, replay};
+use super::replay::{Extent, Purpose, Replayed, replay};
 use super::segment::{self, SegmentId};
 use super::{Ahead, RecordRef, SegmentPlan, Writer};
 use crate::env::{Env, SimEnv};
@@ -384,7 +384,7 @@ fn replay_all(env: &SimEnv, mode: Recovery) -> Result<(Vec<Record>, Replayed)> {
         Ok(())
     };
     let extent = Extent::since(SegmentId::FIRST);
-    let replayed = replay(&env.disk(), Path::new(DIR), extent, mode, visit)?;
+    let replayed = replay(&env.disk(), Path::new(DIR), extent, mode, Purpose::Write, visit)?;
     Ok((found, replayed))
 }
 

@@ -1,5 +1,5 @@
 //! [`replay`]: hands every whole record since a segment to its caller, in order, and leaves a log
-//! of which every segment is sealed and durable.
+//! of which every segment is sealed and durable, if it is to be written on.
 //!
 //! A segment ends at its seal. One without a seal ends at its first bytes that are no record. If a
 //! record behind says that they were synced, or one of a later segment that anything is, which
@@ -70,6 +70,15 @@ impl Extent {
     }
 }
 
+/// What a log is replayed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is written on: all that is left of it becomes durable, and sealed.
+    Write,
+    /// It stays as it is. Never under salvage.
+    Read,
+}
+
 /// Replays the log from the first segment on that the manifest names. Older segments are only listed.
 ///
 /// # Errors
@@ -80,6 +89,7 @@ pub(crate) fn replay(
     dir: &Path,
     extent: Extent,
     mode: Recovery,
+    purpose: Purpose,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
     let Extent { first, reach } = extent;
@@ -119,7 +129,7 @@ pub(crate) fn replay(
     replay.check_reaches(reach, first)?;
     let unreadable = around.as_ref().map(ReadAround::take_unreadable).into_iter().flatten();
     replay.lost.extend(unreadable.map(Corruption::unreadable));
-    replay.finish(first)
+    replay.finish(first, purpose)
 }
 
 /// The segments in a directory, oldest first.
@@ -347,16 +357,16 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// All is read: makes it durable, seals what has no seal, repairs what salvage has to.
-    fn finish(mut self, first: SegmentId) -> Result<Replayed> {
-        let torn = self.torn();
-        self.remove_unproved()?;
-        // Segments that were made and never written: the writer makes them anew, with another
-        // salt, so that a database which is only opened and closed gets no more files.
+    /// The segments that were made and never written, of which the writer goes on with the first: it makes them
+    /// anew, with another salt, so that a database which is only opened and closed gets no more files.
+    fn split_off_unwritten(&mut self) -> Option<SegmentId> {
         let written = self.walks.iter().rposition(Walk::is_written).map_or(0, |at| at + 1);
-        let unwritten = self.walks.split_off(written);
-        let next = unwritten.first().map(|walk| walk.id);
-        let next = next.or_else(|| Some(self.walks.last()?.id.next())).unwrap_or(first);
+        self.walks.split_off(written).first().map(|walk| walk.id)
+    }
+
+    /// All is read: makes it durable, seals what has no seal, repairs what salvage has to.
+    fn put_in_order(&mut self) -> Result<()> {
+        self.remove_unproved()?;
         let mut before = Version::ZERO;
         let walks = std::mem::take(&mut self.walks);
         let proved = walks.iter().rposition(|walk| walk.proven > NOTHING_DURABLE).unwrap_or(0);
@@ -369,7 +379,16 @@ impl Replay<'_> {
             before = walk.last;
         }
         self.walks = walks;
-        self.repairs.finish(self.disk, self.dir)?;
+        self.repairs.finish(self.disk, self.dir)
+    }
+
+    fn finish(mut self, first: SegmentId, purpose: Purpose) -> Result<Replayed> {
+        let torn = self.torn();
+        let unwritten = self.split_off_unwritten();
+        let next = unwritten.or_else(|| Some(self.walks.last()?.id.next())).unwrap_or(first);
+        if purpose == Purpose::Write {
+            self.put_in_order()?;
+        }
         let obsolete =
             self.obsolete.iter().map(|id| SealedSegment { id: *id, last: Version::ZERO, bytes: 0 });
         let live = self.walks.iter().map(|walk| SealedSegment {

@@ -28,6 +28,7 @@ mod pages;
 mod point_reads;
 mod range_deletes;
 mod ranges;
+mod read_only;
 mod recovery;
 mod skip_scan;
 mod snapshots;

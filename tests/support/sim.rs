@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Durability, Error, Options, Result};
+use tablestone::{Database, Durability, Error, Options, Recovery, Result};
 
 use super::model::{Handles, Model, Outcome, Write, dump, start, without_versions};
 use super::options;
@@ -185,9 +185,29 @@ impl Script {
     /// After a crash: opens, and what is there must be one of the states that may be left: no
     /// acknowledged write missing, no batch in part, no write without those before it.
     pub fn check(&mut self, context: &str) {
+        let read = self.read_only(context);
         let database = self.check_salvaged(context);
+        assert!(read == dump(&database), "{context}: what is only read is {}", brief(&read));
         self.check_checkpoints(context);
         assert!(database.recovery_report().lost.is_empty(), "{context}: a crash is no damage");
+    }
+
+    /// What is read of a database of which nothing may change.
+    fn read_only(&self, context: &str) -> Model {
+        let files = || {
+            let names = self.env.list(Path::new(DIR)).into_iter();
+            let read = |name: String| (self.env.read_file(&Path::new(DIR).join(&name)).ok(), name);
+            names.map(read).collect::<Vec<_>>()
+        };
+        let before = files();
+        let options = self.options.clone().recovery(Recovery::Strict).read_only(true);
+        let read = match Database::open(Path::new(DIR), options) {
+            Ok(database) => dump(&database),
+            Err(Error::NotADatabase { .. }) => Model::default(),
+            Err(error) => panic!("{context}: cannot be read: {error:?}"),
+        };
+        assert!(files() == before, "{context}: reading changed a file");
+        read
     }
 
     /// The same after damage that loses nothing.

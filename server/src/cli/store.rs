@@ -111,8 +111,7 @@ impl Local {
             .into());
         }
         let (limits, options) = match purpose {
-            // Nothing is rewritten: how files are to be compressed is not said to who reads.
-            Purpose::Read => (Limits::default(), Options::default().background_threads(0)),
+            Purpose::Read => (Limits::default(), Options::default().read_only(true)),
             Purpose::Write(compression, limits) => {
                 (*limits, limits.options().compression(compression))
             }

@@ -1,6 +1,6 @@
 //! `tablestone verify`: reads every table file of a data directory through.
 //!
-//! Invariant: as with all that only reads, nothing is compacted, and no table is made.
+//! Invariant: as with all that only reads, nothing in the directory changes.
 
 use std::fmt;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use tablestone::{Database, Durability, Options, TornTail};
+use tablestone::{Database, Options, TornTail};
 
 use super::CliError;
 use super::damage::Damaged;
@@ -38,8 +38,8 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self) -> Result<(), CliError> {
         let data = self.place.directory("verify", STOP_THE_SERVER)?;
-        let options = Options::default().background_threads(0).durability(Durability::Os);
-        let database = open_database(&data, options, "verify needs it for itself")?;
+        let options = Options::default().read_only(true);
+        let database = open_database(&data, options, "verify works once that has ended")?;
         let damage = database.damage()?;
         if !damage.is_empty() {
             return Err(Damaged(damage).into());
@@ -100,8 +100,8 @@ impl fmt::Display for Whole<'_> {
             let file = file.display();
             writeln!(
                 f,
-                "a torn tail was trimmed from the log, of at most {bytes} bytes, at offset {offset} of \
-                 {file}: no write that was acknowledged under sync durability was in it"
+                "the log has a torn tail of at most {bytes} bytes, at offset {offset} of {file}, which an \
+                 opening to write trims: no write that was acknowledged under sync durability was in it"
             )?;
         }
         Ok(())
@@ -120,8 +120,8 @@ mod tests {
 whole table files                    2
 bytes in them                 2.00 KiB
 commits in the log                   3
-a torn tail was trimmed from the log, of at most 9 bytes, at offset 70 of data/000001.log: no write that \
-was acknowledged under sync durability was in it
+the log has a torn tail of at most 9 bytes, at offset 70 of data/000001.log, which an opening to write \
+trims: no write that was acknowledged under sync durability was in it
 ";
         assert_eq!(whole.to_string(), expected);
         let tail = json!({"file": "data/000001.log", "offset": 70, "bytes": 9});

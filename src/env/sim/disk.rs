@@ -12,29 +12,28 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::CrashStyle;
+use super::file::SimFile;
 use super::inode::{Inode, Random};
+use super::locks::Locks;
 use super::power::{Fault, Operation, Power};
-use crate::env::{BLOCK_BYTES, Disk, DiskFile, LockGuard, Mapping};
+use crate::env::{Disk, DiskFile, LockGuard};
 
-type SharedInode = Arc<Mutex<Inode>>;
+pub(super) type SharedInode = Arc<Mutex<Inode>>;
 type Names = BTreeMap<PathBuf, SharedInode>;
-
-/// No simulated file grows beyond this: an offset past it is a mistake of the caller.
-const MAX_FILE_BYTES: u64 = 1 << 32;
 
 #[derive(Clone, Debug)]
 pub(super) struct Storage(Arc<Mutex<State>>);
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     names: Names,
     durable_names: Names,
     unsynced_names: Vec<NameChange>,
     dirs: BTreeSet<PathBuf>,
-    locks: BTreeSet<PathBuf>,
+    locks: Locks,
     epoch: u64,
-    power: Power,
-    random: Random,
+    pub(super) power: Power,
+    pub(super) random: Random,
 }
 
 /// A creation (sets), a removal (clears) or a rename (both).
@@ -67,7 +66,7 @@ impl Storage {
             durable_names: Names::new(),
             unsynced_names: Vec::new(),
             dirs: BTreeSet::new(),
-            locks: BTreeSet::new(),
+            locks: Locks::default(),
             epoch: 0,
             power: Power::default(),
             random: Random(seed),
@@ -220,14 +219,14 @@ impl State {
 
 /// The disk as seen by what started in one epoch.
 #[derive(Clone, Debug)]
-struct Handle {
+pub(super) struct Handle {
     storage: Storage,
     epoch: u64,
 }
 
 impl Handle {
     /// The state, for an operation that can be done unless a fault is injected.
-    fn enter(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
+    pub(super) fn enter(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.storage.0.lock();
         if state.epoch != self.epoch {
             return Err(io::Error::other("the simulated machine crashed since"));
@@ -237,14 +236,18 @@ impl Handle {
     }
 
     /// The state, for an operation that is done now.
-    fn begin(&self, on: Operation, paths: &[&Path]) -> io::Result<MutexGuard<'_, State>> {
+    pub(super) fn begin(
+        &self,
+        on: Operation,
+        paths: &[&Path],
+    ) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.enter(on)?;
         state.power.fault(on, paths)?;
         Ok(state)
     }
 
     fn file(&self, path: &Path, inode: SharedInode) -> Arc<dyn DiskFile> {
-        Arc::new(SimFile { disk: self.clone(), path: path.to_owned(), inode })
+        Arc::new(SimFile::new(self.clone(), path.to_owned(), inode))
     }
 }
 
@@ -269,13 +272,16 @@ impl Disk for Handle {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let mut state = self.begin(Operation::Lock, &[path])?;
-        if state.locks.contains(path) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        if state.inode(path).is_err() {
+        if !state.locks.is_taken(path) && state.inode(path).is_err() {
             state.create(path)?;
         }
-        state.locks.insert(path.to_owned());
+        state.locks.take(path)?;
+        Ok(Box::new(SimLock { disk: self.clone(), path: path.to_owned() }))
+    }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        let mut state = self.begin(Operation::Lock, &[path])?;
+        state.locks.take_shared(path)?;
         Ok(Box::new(SimLock { disk: self.clone(), path: path.to_owned() }))
     }
 
@@ -329,115 +335,7 @@ impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.storage.0.lock();
         if state.epoch == self.disk.epoch {
-            state.locks.remove(&self.path);
+            state.locks.release(&self.path);
         }
-    }
-}
-
-#[derive(Debug)]
-struct SimFile {
-    disk: Handle,
-    path: PathBuf,
-    inode: SharedInode,
-}
-
-impl SimFile {
-    fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
-        self.disk.begin(operation, &[&self.path])
-    }
-}
-
-/// A position in a file as an index, if the end of what is there is within bounds.
-fn position(offset: u64, len: usize) -> io::Result<usize> {
-    match offset.checked_add(len as u64) {
-        Some(end) if end <= MAX_FILE_BYTES => Ok(offset as usize),
-        _ => Err(io::ErrorKind::FileTooLarge.into()),
-    }
-}
-
-impl DiskFile for SimFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let _state = self.begin(Operation::Read)?;
-        let inode = self.inode.lock();
-        let start = position(offset, buf.len())?;
-        let bytes = inode.bytes().get(start..start + buf.len());
-        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
-        if !inode.is_readable(start..start + buf.len()) {
-            return Err(io::Error::other("unreadable block"));
-        }
-        buf.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.disk.enter(Operation::Write)?;
-        let start = position(offset, data.len())?;
-        let outcome = state.power.fault(Operation::Write, &[&self.path]);
-        let written = match outcome {
-            Ok(()) => data.len(),
-            Err(_) => state.random.below(data.len()),
-        };
-        if let Some(data) = data.get(..written).filter(|data| !data.is_empty()) {
-            self.inode.lock().write(start, data);
-        }
-        outcome
-    }
-
-    /// Takes only what a device would.
-    fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let is_aligned = data.as_ptr().align_offset(BLOCK_BYTES) == 0
-            && data.len().is_multiple_of(BLOCK_BYTES)
-            && offset.is_multiple_of(BLOCK_BYTES as u64);
-        if is_aligned {
-            self.write_at(data, offset)
-        } else {
-            Err(io::ErrorKind::InvalidInput.into())
-        }
-    }
-
-    /// Of what else was written nothing is durable by it.
-    fn write_durably_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.disk.enter(Operation::Write)?;
-        let start = position(offset, data.len())?;
-        state.power.fault(Operation::Write, &[&self.path])?;
-        state.power.fault(Operation::Sync, &[&self.path])?;
-        self.inode.lock().write_durably(start, data);
-        Ok(())
-    }
-
-    fn reserve(&self, _from: u64, to: u64) {
-        if self.len().is_ok_and(|len| len < to) {
-            let _ = self.set_len(to);
-        }
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.enter(Operation::Sync)?;
-        let outcome = state.power.fault(Operation::Sync, &[&self.path]);
-        match outcome {
-            Ok(()) => self.inode.lock().sync(),
-            Err(_) => self.inode.lock().sync_failed(&mut state.random),
-        }
-        outcome
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        let _state = self.begin(Operation::Read)?;
-        Ok(self.inode.lock().bytes().len() as u64)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        let _state = self.begin(Operation::SetLen)?;
-        self.inode.lock().set_len(position(len, 0)?);
-        Ok(())
-    }
-
-    fn map(&self) -> io::Result<Mapping> {
-        let _state = self.begin(Operation::Read)?;
-        let inode = self.inode.lock();
-        if !inode.is_readable(0..inode.bytes().len()) {
-            return Err(io::Error::other("unreadable block"));
-        }
-        Ok(Mapping::held(inode.bytes().into()))
     }
 }

@@ -4,7 +4,9 @@
 //! Invariant: what was synced survives every crash, and nothing else is promised to.
 
 mod disk;
+mod file;
 mod inode;
+mod locks;
 mod power;
 mod schedule;
 #[cfg(test)]

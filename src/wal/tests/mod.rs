@@ -73,7 +73,7 @@ fn append(writer: &mut Writer, records: &[Record]) -> Result<()> {
 fn try_replay(env: &SimEnv, first: u64, mode: Recovery) -> Result<(Vec<Record>, Replayed)> {
     let mut found = Vec::new();
     let extent = Extent::since(SegmentId::new(first));
-    let replayed = replay(&env.disk(), dir(), extent, mode, &mut |record| {
+    let replayed = replay(&env.disk(), dir(), extent, mode, Purpose::Write, &mut |record| {
         found.push((record.version.ticks(), record.payload.to_vec()));
         Ok(())
     })?;
@@ -426,8 +426,14 @@ fn salvage_leaves_out_a_record_that_is_refused() {
         }
         Err(Damage::new(record.offset, "operations", "noise").in_file(record.file, 0))
     };
-    let replayed =
-        replay(&env.disk(), dir(), Extent::since(SegmentId::new(1)), Recovery::Salvage, &mut visit);
+    let replayed = replay(
+        &env.disk(),
+        dir(),
+        Extent::since(SegmentId::new(1)),
+        Recovery::Salvage,
+        Purpose::Write,
+        &mut visit,
+    );
     assert_eq!(replayed.unwrap().lost.len(), 1);
     assert_eq!(replay_all(&env).0, [&all[..2], &all[3..]].concat());
 }
@@ -610,7 +616,8 @@ fn an_error_of_the_visitor_ends_the_replay() {
     three_segments(&env);
     let before = snapshot(&env);
     let (log, mode) = (Extent::since(SegmentId::FIRST), Recovery::Strict);
-    let outcome = replay(&env.disk(), dir(), log, mode, &mut |_| Err(Error::Closed));
+    let outcome =
+        replay(&env.disk(), dir(), log, mode, Purpose::Write, &mut |_| Err(Error::Closed));
     assert!(matches!(outcome, Err(Error::Closed)));
     assert_eq!(snapshot(&env), before);
 }
@@ -625,7 +632,7 @@ fn the_payload_is_where_the_visitor_is_told() {
         assert_eq!(&bytes[record.offset as usize..][..record.payload.len()], record.payload);
         Ok(())
     };
-    replay(&env.disk(), dir(), log, mode, visit).unwrap();
+    replay(&env.disk(), dir(), log, mode, Purpose::Write, visit).unwrap();
 }
 
 #[test]

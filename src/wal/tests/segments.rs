@@ -161,7 +161,7 @@ fn payloads_are_where_the_writer_says() {
     };
     drop(writer);
     let extent = Extent::since(SegmentId::FIRST);
-    replay(&env.disk(), dir(), extent, Recovery::Strict, &mut visit).unwrap();
+    replay(&env.disk(), dir(), extent, Recovery::Strict, Purpose::Write, &mut visit).unwrap();
     assert_eq!(replayed, places);
 }
 
