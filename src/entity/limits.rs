@@ -129,11 +129,13 @@ impl EntityLimits {
         properties: impl ExactSizeIterator<Item = (&'p str, ValueRef<'p>)> + Clone,
     ) -> Result<(), EntityError> {
         self.check_count(properties.len())?;
-        for (name, value) in properties.clone() {
+        // Before each property is looked at, as the service does it.
+        self.check_entity_size(partition_key, row_key, properties.clone())?;
+        for (name, value) in properties {
             self.check_name(name)?;
             self.check_value(name, value)?;
         }
-        self.check_entity_size(partition_key, row_key, properties)
+        Ok(())
     }
 
     pub(super) fn check_count(&self, found: usize) -> Result<(), EntityError> {

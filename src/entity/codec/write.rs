@@ -77,8 +77,8 @@ impl Encoder {
         if self.encode_alike(partition_key, row_key, properties.clone()).is_some() {
             return Ok(with([&self.directory, &self.values]));
         }
-        self.learn(properties.clone())?;
         self.limits.check_entity_size(partition_key, row_key, properties.clone())?;
+        self.learn(properties.clone())?;
         let mut row = Vec::new();
         let fingerprints = self.fingerprints.iter().copied();
         let property = |((name, value), fingerprint)| Checked { name, value, fingerprint };
