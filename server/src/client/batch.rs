@@ -100,14 +100,23 @@ impl Client {
     }
 
     fn commit(&self, transaction: Transaction<'_>) -> Result<(), ClientError> {
+        let is_one = transaction.operations == 1;
         let (content_type, bytes) = transaction.finish();
         // A server that refuses a body closes the connection, and who writes to that may not get to read why.
         let ask_first = bytes.len() > self.most.taken.load(Ordering::Relaxed);
         let body = Body::Batch { content_type: &content_type, bytes: &bytes, ask_first };
         let answer = self.send("/$batch", body)?;
         self.most.taken.fetch_max(bytes.len(), Ordering::Relaxed);
-        check(&answer)
+        check(&answer).map_err(|error| if is_one { of_the_first(error) } else { error })
     }
+}
+
+/// The error of the only operation, which some errors do not number.
+fn of_the_first(mut error: ClientError) -> ClientError {
+    if let ClientError::Refused { index, .. } = &mut error {
+        index.get_or_insert(0);
+    }
+    error
 }
 
 /// The error with its index that many operations later.

@@ -157,7 +157,7 @@ fn media_type(range: &str) -> Option<Media> {
 fn metadata<'a>(mut parameters: impl Iterator<Item = &'a str>) -> Option<Metadata> {
     let stated = parameters.find_map(|parameter| {
         let (name, level) = parameter.split_once('=')?;
-        name.trim_end().eq_ignore_ascii_case("odata").then_some(level.trim())
+        name.trim_end().eq_ignore_ascii_case("odata").then_some(level.trim().trim_matches('"'))
     });
     let is = |level: &str| stated.is_some_and(|stated| stated.eq_ignore_ascii_case(level));
     match stated {
@@ -196,6 +196,7 @@ mod tests {
         assert_eq!(response("application/json;odata=nometadata", new), level(Metadata::None));
         assert_eq!(response("application/json;odata=minimalmetadata", new), Ok(JSON));
         assert_eq!(response("application/json; odata=fullmetadata", new), level(Metadata::Full));
+        assert_eq!(response("application/json;odata=\"fullmetadata\"", new), level(Metadata::Full));
         assert_eq!(response("application/json", new), Ok(JSON));
         assert_eq!(response("*/*", new), Ok(JSON));
         assert_eq!(response("", new), Err(ErrorCode::AtomFormatNotSupported));

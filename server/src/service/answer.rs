@@ -42,6 +42,13 @@ pub(super) const fn content_type(format: BodyFormat, shape: Shape) -> &'static s
     }
 }
 
+/// An instant as the service tells it in errors, with all digits of the fraction: clients cut off so much.
+fn with_seven_digits(instant: DateTime) -> String {
+    let text = instant.to_string();
+    let (seconds, fraction) = text.trim_end_matches('Z').split_once('.').unwrap_or((&text, ""));
+    format!("{}.{fraction:0<7}Z", seconds.trim_end_matches('Z'))
+}
+
 impl Answer {
     /// An answer without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
@@ -68,7 +75,8 @@ impl Answer {
     pub(super) fn error(error: &ServiceError, request: &HeaderMap, common: &Common) -> Self {
         let code = error.code().as_str();
         let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
-        let message = format!("{}\nRequestId:{}\nTime:{now}", error.message(), common.id);
+        let (message, id, time) = (error.message(), &common.id, with_seven_digits(now));
+        let message = format!("{message}\nRequestId:{id}\nTime:{time}");
         let (content_type, body) = match error_format(request, common.version()) {
             json @ BodyFormat::Json(_) => {
                 let content_type = HeaderValue::from_static(content_type(json, Shape::Single));

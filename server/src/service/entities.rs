@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use hyper::body::Body;
 
+use super::TableService;
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::keys;
 use super::print::Print;
 use super::write::{Done, Echo, Order, Write};
-use super::{Limits, TableService};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
@@ -25,8 +25,7 @@ impl TableService {
         row_key: &str,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
-        // What was stored within other limits is read.
-        keys::check_address(partition_key, row_key, Limits::MOST_KEY_LENGTH)?;
+        keys::check_sought(partition_key, row_key)?;
         let print = Print::new(call, table)?;
         if !call.grant.contains(partition_key, row_key) {
             return Err(ErrorCode::ResourceNotFound.error());
@@ -39,8 +38,7 @@ impl TableService {
                 self.waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
             }
         };
-        let not_found = || keys::not_found(partition_key, row_key, call.limits.key_length);
-        let (version, body) = found.ok_or_else(not_found)?;
+        let (version, body) = found.ok_or(ErrorCode::ResourceNotFound.error())?;
         let body = self.answer_body(body)?;
         Ok(Answer::formatted(StatusCode::OK, format, Shape::Single, body).with_etag(version))
     }
@@ -67,10 +65,7 @@ impl TableService {
         let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
         self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
         let applied = self.apply(&table, write.partition_key(), std::iter::once(&write)).await;
-        let version = applied.map_err(|failed| match failed.error.code() {
-            ErrorCode::ResourceNotFound => write.not_found(call.limits.key_length),
-            _ => failed.error,
-        })?;
+        let version = applied.map_err(|failed| failed.error)?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);
         write.answer(&mut done, echo, &mut answer)?;

@@ -67,7 +67,10 @@ pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
         FilterErrorKind::PropertyAgainstProperty | FilterErrorKind::ConstantAgainstConstant => {
             ErrorCode::NotImplemented.error()
         }
-        FilterErrorKind::Syntax | FilterErrorKind::NullLiteral => {
+        FilterErrorKind::NullLiteral => {
+            of_null(&text.chars().take(error.column - 1).collect::<String>())
+        }
+        FilterErrorKind::Syntax => {
             // The service tells where it was when it had read what it did not expect.
             let position = error.column - 1 + error.length;
             let shown: String = text.chars().take(2_000).collect();
@@ -76,6 +79,20 @@ pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
         }
         _ => ErrorCode::InvalidInput.because(format_args!("{error}.")),
     }
+}
+
+/// What the service says of `null` in a filter, given what stands before it: that it has no order, or nothing.
+fn of_null(before: &str) -> ServiceError {
+    let operator = match before.split_whitespace().next_back() {
+        Some("lt") => "LessThan",
+        Some("le") => "LessThanOrEqual",
+        Some("gt") => "GreaterThan",
+        Some("ge") => "GreaterThanOrEqual",
+        _ => return ErrorCode::InvalidInput.error(),
+    };
+    ErrorCode::InvalidInput.because(format_args!(
+        "The operator '{operator}' is not supported for the 'null' literal; only equality checks are supported."
+    ))
 }
 
 /// An error and its causes in one line.

@@ -1,7 +1,7 @@
 //! The rules of names and keys (protocol 4), which are the service's own: the engine's keys are
 //! any bytes.
 
-use super::limits;
+use super::{Limits, limits};
 use crate::error::{ErrorCode, ServiceError};
 
 /// Lengths that a table's name may have.
@@ -33,11 +33,17 @@ pub(super) fn check_address(
     })
 }
 
-/// What a client hears who looks for an entity that is not there: of keys that none could be stored under,
-/// that they are too long.
-#[cold]
-pub(super) fn not_found(partition_key: &str, row_key: &str, limit: usize) -> ServiceError {
-    check(partition_key, row_key, limit).err().unwrap_or(ErrorCode::ResourceNotFound.error())
+/// The same of an entity that is only looked for: one that cannot be there is not, but for keys that no address
+/// can have.
+pub(super) fn check_sought(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
+    let is_control = |character| matches!(character, '\0'..='\u{1F}' | '\u{7F}');
+    check_address(partition_key, row_key, Limits::MOST_KEY_LENGTH).map_err(|error| {
+        match error.code() {
+            ErrorCode::InvalidInput => error,
+            _ if partition_key.contains(is_control) || row_key.contains(is_control) => error,
+            _ => ErrorCode::ResourceNotFound.error(),
+        }
+    })
 }
 
 fn check_key(what: &str, key: &str, limit: usize) -> Result<(), ServiceError> {
@@ -120,6 +126,27 @@ mod tests {
         assert_eq!(check("#", "r"), (ErrorCode::OutOfRangeInput, range));
         assert_eq!(check("p", "abc").0, ErrorCode::PropertyValueTooLarge);
         assert!(check_address("p", "r", 2).is_ok());
+    }
+
+    /// R-S05: nobody has stored what cannot be stored.
+    #[test]
+    fn r_s05_an_entity_that_cannot_be_there_is_not_found() {
+        let sought = |partition_key: &str, row_key: &str| {
+            check_sought(partition_key, row_key).map_err(|error| error.code())
+        };
+        assert_eq!(sought("p", "r"), Ok(()));
+        assert_eq!(sought("p", &"r".repeat(2_048)), Ok(()), "it may be of other limits");
+        let longer = "r".repeat(Limits::MOST_KEY_LENGTH + 1);
+        for key in ["#", "a?", "\u{80}", "\u{9F}", &longer] {
+            assert_eq!(sought(key, "r"), Err(ErrorCode::ResourceNotFound), "{key:?}");
+            assert_eq!(sought("p", key), Err(ErrorCode::ResourceNotFound), "{key:?}");
+        }
+        for key in ["/", "#\\"] {
+            assert_eq!(sought("p", key), Err(ErrorCode::InvalidInput), "{key:?}");
+        }
+        for key in ["\0", "#\t", "\u{7F}"] {
+            assert_eq!(sought(key, "r"), Err(ErrorCode::OutOfRangeInput), "{key:?}");
+        }
     }
 
     /// R-S05: what a table may be called.

@@ -16,6 +16,7 @@ mod failure;
 mod intent;
 mod keys;
 mod limits;
+mod odata;
 mod print;
 mod properties;
 mod query;

@@ -11,7 +11,7 @@ use super::call::Call;
 use super::catalog::{self, TableState};
 use super::print::{Print, PrintedPage, now};
 use super::waits::QUICK;
-use super::{TableService, failure};
+use super::{Limits, TableService, failure};
 use crate::address::Parameter;
 use crate::auth::{KeyRange, Operation};
 use crate::body::AnswerBody;
@@ -200,6 +200,8 @@ fn top(call: &Call<'_>) -> Result<Option<usize>, ServiceError> {
     let most = call.limits.page_entities;
     match top.trim().parse() {
         Ok(top) if top <= most => Ok(Some(top)),
+        // The service has no text of its own for it, but no other limit either.
+        _ if most == Limits::default().page_entities => Err(ErrorCode::InvalidInput.error()),
         _ => Err(ErrorCode::InvalidInput
             .because(format_args!("$top must be a number from 0 to {most}."))),
     }

@@ -10,11 +10,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 
 use super::call::Call;
 use super::catalog::TableState;
+use super::odata::ODataVersion;
 use super::write::{Echo, Order, Write};
 use crate::address::{Address, Parameter, QueryString, Resource};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{
-    BodyFormat, Preference, Verb, host, if_match, names, request_format, response_format,
+    BodyFormat, Preference, Verb, error_format, host, if_match, names, request_format,
+    response_format,
 };
 use crate::wire::batch::{Headers, SubRequest};
 use crate::wire::json::EntityDecoder;
@@ -32,6 +34,7 @@ pub(super) const OTHER_PARTITION: ServiceError =
 pub(super) struct Operation<'r> {
     pub(super) write: Write<'r>,
     pub(super) echo: Echo,
+    pub(super) odata: ODataVersion,
 }
 
 /// What the operation before said besides its body: mostly what the next says too, as SDKs send the
@@ -46,7 +49,7 @@ pub(super) struct Known<'r> {
     /// What they said of a body and, with the query string, of the answer, if that was asked and could be
     /// understood.
     format: Option<BodyFormat>,
-    echo: Option<Echo>,
+    echo: Option<(Echo, ODataVersion)>,
     target: &'r str,
     resource: Resource,
     query: QueryString<'r>,
@@ -98,16 +101,18 @@ impl<'r> Known<'r> {
             let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
             Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
         })?;
-        let echo = match (verb, *echo) {
+        let (echo, odata) = match (verb, *echo) {
             (Verb::Post, Some(known)) => known,
             (Verb::Post, None) => {
                 let stated = query.given(Parameter::Format);
                 let format = || response_format(stated, headers, call.version);
-                *echo.insert(Echo::new(Preference::of(headers), format)?)
+                let new = Echo::new(Preference::of(headers), format)?;
+                let form = new.format().unwrap_or_else(|| error_format(headers, call.version));
+                *echo.insert((new, ODataVersion::of(form)))
             }
-            _ => Echo::none(),
+            _ => (Echo::none(), ODataVersion::V1),
         };
-        Ok(Operation { write, echo })
+        Ok(Operation { write, echo, odata })
     }
 }
 

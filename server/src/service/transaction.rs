@@ -12,6 +12,7 @@ use super::TableService;
 use super::answer::Answer;
 use super::apply::Failed;
 use super::call::Call;
+use super::odata::ODataVersion;
 use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate, verb};
 use super::write::{Done, Likeness, Say};
 use crate::address::{QueryString, Resource};
@@ -27,11 +28,8 @@ const ROOM: usize = 16;
 const MOST_ROOM: usize = 1 << 10;
 
 /// What the parts of an answer have besides their own headers.
-const COMMON: [(&str, &str); 3] = [
-    ("X-Content-Type-Options", "nosniff"),
-    ("Cache-Control", "no-cache"),
-    ("DataServiceVersion", "3.0;"),
-];
+const COMMON: [(&str, &str); 2] =
+    [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache")];
 
 impl TableService {
     /// Entity Group Transaction.
@@ -126,10 +124,9 @@ async fn change_set(
             let headers = request.map(|request| headers(call, &request.headers));
             let headers = headers.as_ref().unwrap_or(&call.head.headers);
             let error = call.told(error);
-            // The service does not number the only operation if its entity is missing or has changed.
             let is_numbered = match requests {
                 [] => false,
-                [_] => !is_about_entity(error.code()),
+                [_] => !is_told_as_alone(error.code()),
                 _ => true,
             };
             let error = if is_numbered { error.in_batch(index) } else { error };
@@ -138,8 +135,16 @@ async fn change_set(
     }
 }
 
-fn is_about_entity(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::ResourceNotFound | ErrorCode::UpdateConditionNotSatisfied)
+/// What the service tells of the only operation as if it were in no batch, without its number: that its entity is
+/// missing, is there or has changed, or that a value or key is too long.
+fn is_told_as_alone(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::ResourceNotFound
+            | ErrorCode::EntityAlreadyExists
+            | ErrorCode::UpdateConditionNotSatisfied
+            | ErrorCode::PropertyValueTooLarge
+    )
 }
 
 fn is_for_all(error: &ServiceError) -> bool {
@@ -202,7 +207,8 @@ fn answer_bytes(
     operations: &[Operation<'_>],
 ) -> usize {
     let base = call.base().len();
-    let part = |(request, Operation { write, echo }): (&SubRequest<'_>, &Operation<'_>)| {
+    let part = |(request, operation): (&SubRequest<'_>, &Operation<'_>)| {
+        let Operation { write, echo, .. } = operation;
         let id = request.content_id.as_ref().map_or(0, |id| id.len());
         id + write.answer_bytes(*echo, request.body.len(), base)
     };
@@ -213,30 +219,31 @@ fn answer_bytes(
 struct Answers<'a, 'd> {
     writer: BatchWriter,
     done: &'a mut Done<'d>,
-    /// An answer that others are like but for where the entity is, and its part.
-    known: Option<(Likeness, Pieces)>,
+    /// An answer that others are like but for where the entity is, the version that it states, and its part.
+    known: Option<(Likeness, ODataVersion, Pieces)>,
 }
 
 impl Answers<'_, '_> {
     /// Adds the answer to an operation.
     fn push(
         &mut self,
-        Operation { write, echo }: &Operation<'_>,
+        Operation { write, echo, odata }: &Operation<'_>,
         content_id: Option<&str>,
     ) -> Result<(), ServiceError> {
         let Self { writer, done, known } = self;
         let likeness = write.likeness(*echo).filter(|_| content_id.is_none());
-        if let Some((of_known, pieces)) = known
+        if let Some((of_known, odata_of_known, pieces)) = known
             && likeness == Some(*of_known)
+            && odata == odata_of_known
             && let Some(location) = done.location(write)
         {
             writer.repeat(pieces, location);
             return Ok(());
         }
         let start = writer.len();
-        write.answer(done, *echo, &mut Part { writer, content_id })?;
+        write.answer(done, *echo, &mut Part { writer, content_id, odata: *odata })?;
         if let (Some(likeness), Some(location)) = (likeness, done.location(write)) {
-            *known = Some((likeness, writer.pieces(start, location)));
+            *known = Some((likeness, *odata, writer.pieces(start, location)));
         }
         Ok(())
     }
@@ -246,12 +253,13 @@ impl Answers<'_, '_> {
 struct Part<'a> {
     writer: &'a mut BatchWriter,
     content_id: Option<&'a str>,
+    odata: ODataVersion,
 }
 
 impl Say for Part<'_> {
     fn status(&mut self, status: StatusCode) {
         self.writer.begin(status, self.content_id);
-        for (name, value) in COMMON {
+        for (name, value) in COMMON.into_iter().chain([self.odata.header()]) {
             self.writer.header(name, value);
         }
     }
@@ -288,7 +296,8 @@ fn push(writer: &mut BatchWriter, content_id: Option<&str>, answer: &Answer) {
         let value = value.to_str().ok()?;
         Some((spelling(name), value))
     });
-    let headers: Vec<(&str, &str)> = COMMON.into_iter().chain(own).collect();
+    let odata = ODataVersion::of_answer(answer).header();
+    let headers: Vec<(&str, &str)> = COMMON.into_iter().chain([odata]).chain(own).collect();
     let body = answer.body.bytes();
     writer.part(&BatchPart { status: answer.status, content_id, headers: &headers, body });
 }

@@ -115,9 +115,10 @@ impl<'t> Order<'t> {
         body: impl FnOnce() -> Result<EntityBody<'r>, ServiceError>,
     ) -> Result<Write<'r>, ServiceError> {
         let Self { kind, precondition, keys, .. } = self;
-        let longest = match kind {
-            Kind::Put | Kind::Merge => call.limits.key_length,
-            Kind::Delete => Limits::MOST_KEY_LENGTH,
+        // What was stored within other limits is changed, too.
+        let longest = match precondition {
+            Precondition::None | Precondition::Absent => call.limits.key_length,
+            _ => Limits::MOST_KEY_LENGTH,
         };
         let mut body = if kind == Kind::Delete { EntityBody::default() } else { body()? };
         let (partition_key, row_key) = match keys {
@@ -149,11 +150,6 @@ pub(super) struct Write<'r> {
 }
 
 impl<'r> Write<'r> {
-    /// What a client hears if its entity is not there.
-    pub(super) fn not_found(&self, key_length: usize) -> ServiceError {
-        keys::not_found(&self.partition_key, &self.row_key, key_length)
-    }
-
     /// Reads a body in its form, those in JSON with this decoder.
     pub(super) fn body(
         format: BodyFormat,
@@ -380,6 +376,11 @@ impl Echo {
             Preference::Content | Preference::Unspecified => Some(format()?),
         };
         Ok(Self { preference, format })
+    }
+
+    /// The form of the entity; none if it is not to come back.
+    pub(super) fn format(self) -> Option<BodyFormat> {
+        self.format
     }
 
     /// Without anything, for writes that are no inserts.

@@ -10,8 +10,9 @@ const OLD: [(&str, &str); 3] = [
 ];
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
 
-const TYPES: [&str; 9] = [
-    "<d:Text> a &amp; &lt;b&gt;&#xD;\n </d:Text>",
+const TYPES: [&str; 10] = [
+    "<d:Blank xml:space=\"preserve\">  </d:Blank>",
+    "<d:Text xml:space=\"preserve\"> a &amp; &lt;b&gt;&#xD;\n </d:Text>",
     "<d:Flag m:type=\"Edm.Boolean\">true</d:Flag>",
     "<d:Small m:type=\"Edm.Int32\">-5</d:Small>",
     "<d:Big m:type=\"Edm.Int64\">9007199254740993</d:Big>",
@@ -206,6 +207,8 @@ async fn r_s04_atom_in_transactions() {
     let batch = [OLD[0], crate::transactions::TYPE, OLD[2]];
     let done = parts(&client.send("POST", "/$batch", &batch, &body).await);
     assert_eq!(done.iter().map(|part| part.status).collect::<Vec<_>>(), [201, 204, 204, 204]);
+    // Clients that know nothing later refuse what states it.
+    assert!(done.iter().all(|part| part.header("DataServiceVersion") == Some("1.0;")), "{done:?}");
     assert_eq!(one(&done[0], "d:RowKey"), "i");
     assert_eq!(
         done[0].header("Content-Type"),
@@ -218,6 +221,11 @@ async fn r_s04_atom_in_transactions() {
     let failed = parts(&client.send("POST", "/$batch", &batch, &body).await);
     assert_eq!((failed.len(), failed[0].status), (1, 409));
     assert_eq!(one(&failed[0], "m:code"), "EntityAlreadyExists");
+    assert_eq!(failed[0].header("DataServiceVersion"), Some("1.0;"));
+    let silent =
+        operation(&format!("POST {people}"), &["Prefer: return-no-content"], &entity("silent", ""));
+    let done = parts(&client.send("POST", "/$batch", &batch, &change_set(&[silent])).await);
+    assert_eq!((done[0].status, done[0].header("DataServiceVersion")), (204, Some("1.0;")));
     let message = one(&failed[0], "m:message");
     assert!(message.starts_with("0:The specified entity already exists."), "{message}");
 }

@@ -164,6 +164,7 @@ fn service() -> Vec<Mistake> {
         mistake(ResourceNotFound, "GET", "/Tables('missing')"),
         mistake(InvalidUri, "GET", "/"),
         mistake(InvalidXmlDocument, "PUT", "/people?comp=acl").body("<SignedIdentifiers>"),
+        mistake(InvalidXmlDocument, "PUT", SERVICE).body(settings("")),
         mistake(InvalidXmlDocument, "PUT", SERVICE).body(settings("<Nonsense/>")),
         mistake(InvalidXmlNodeValue, "PUT", SERVICE).body(settings(logging)),
         mistake(InvalidQueryParameterValue, "GET", "/people?comp=nonsense"),

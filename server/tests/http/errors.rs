@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use tablestone_server::config::Limits;
 
@@ -100,14 +102,56 @@ async fn r_s05_keys_have_their_rules() {
     for (key, code, expected) in [
         ("a%2Fb", "InvalidInput", "Bad Request - Error in query syntax."),
         ("a%23", "OutOfRangeInput", "One of the request inputs is out of range."),
+        ("a%09", "OutOfRangeInput", "One of the request inputs is out of range."),
     ] {
         let path = format!("/people(PartitionKey='p',RowKey='{key}')");
         for method in ["GET", "PUT", "MERGE", "DELETE"] {
             let any = [("If-Match", "*")];
             let refused = client.send(method, &path, &any, "{}").await;
+            if (method, key) == ("GET", "a%23") {
+                assert_eq!(refused.failure(), (404, "ResourceNotFound"));
+                continue;
+            }
             assert_eq!(refused.failure(), (400, code), "{method} {key}");
             check_message(&refused, expected);
         }
+    }
+    // What can only be missing is, unless it is to be made.
+    let path = format!("/people(PartitionKey='{0}',RowKey='{0}')", "t".repeat(2_048));
+    for method in ["GET", "PUT", "MERGE", "DELETE"] {
+        let missing = client.send(method, &path, &[("If-Match", "*")], "{}").await;
+        assert_eq!(missing.failure(), (404, "ResourceNotFound"), "{method}");
+    }
+    for method in ["PUT", "MERGE"] {
+        let refused = client.send(method, &path, &[], "{}").await;
+        assert_eq!(refused.failure(), (400, "PropertyValueTooLarge"), "{method}");
+    }
+}
+
+/// R-S05: of several limits that are broken, that of the entity is told.
+#[tokio::test]
+async fn r_s05_a_large_value_of_a_large_entity_is_told_as_the_entity() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (bytes, code) in [(65_537, "PropertyValueTooLarge"), (1 << 20, "EntityTooLarge")] {
+        let entity = json!({"PartitionKey": "p", "RowKey": "r", "Blob@odata.type": "Edm.Binary",
+            "Blob": STANDARD.encode(vec![7; bytes])});
+        let refused = client.post("/people", &entity.to_string()).await;
+        assert_eq!(refused.failure(), (400, code), "{bytes}");
+    }
+}
+
+/// R-S05: the service's time has seven digits of a second, of which clients cut off as many.
+#[tokio::test]
+async fn r_s05_errors_tell_when_they_were_in_full() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for _ in 0..50 {
+        let missing = client.get("/people(PartitionKey='p',RowKey='r')").await;
+        let json = missing.json();
+        let text = json["odata.error"]["message"]["value"].as_str().expect("a message");
+        let (_, time) = text.split_once("\nTime:").expect("a time");
+        assert_eq!((time.len(), &time[19..20]), (28, "."), "{time}");
     }
 }
 

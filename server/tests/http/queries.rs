@@ -203,6 +203,29 @@ async fn r_s06_what_is_no_query_is_refused() {
     let message = &syntax.json()["odata.error"]["message"]["value"];
     let expected = "Syntax error at position 7 in 'aaa bbb ccc'.\n";
     assert!(message.as_str().unwrap().starts_with(expected), "{message}");
+    // What the service says of null, and of too many entities.
+    let order = |operator: &str| {
+        format!(
+            "The operator '{operator}' is not supported for the 'null' literal; only equality checks are \
+             supported."
+        )
+    };
+    let input = "One of the request inputs is not valid.".to_owned();
+    for (query, expected) in [
+        (filter("A eq null"), input.clone()),
+        (filter("A ne null"), input.clone()),
+        (filter("A lt null"), order("LessThan")),
+        (filter("not (A le null)"), order("LessThanOrEqual")),
+        (filter("B eq 1 and A gt null"), order("GreaterThan")),
+        (filter("A ge null or true"), order("GreaterThanOrEqual")),
+        ("$top=1001".to_owned(), input),
+    ] {
+        let refused = get(&query).await;
+        assert_eq!(refused.failure(), (400, "InvalidInput"), "{query}");
+        let json = refused.json();
+        let message = json["odata.error"]["message"]["value"].as_str().unwrap_or_default();
+        assert_eq!(message.split('\n').next(), Some(&*expected), "{query}");
+    }
     // R-D06: a constant out of its range is named, with the range.
     for (constant, range) in [
         ("datetime'1600-12-31T23:59:59Z'", "an instant from 1601-01-01 to 9999-12-31 in UTC"),

@@ -306,15 +306,48 @@ async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
         (status, &*code, &*text),
         (404, "TableNotFound", "0:The table specified does not exist.")
     );
-    // Recorded: what the only operation does not find, or finds changed, has no place before it.
-    for (row, tag, expected) in [
-        ("no", "If-Match: *", (404, "ResourceNotFound", missing)),
-        ("there", stale, (412, "UpdateConditionNotSatisfied", condition)),
+    // Recorded: what the only operation does not find, or finds there or changed, has no place before it, nor has a
+    // value or key that is too long.
+    let large = "The property value exceeds the maximum allowed size (64KB).";
+    let text = format!(r#"{{"Text":"{}"}}"#, "x".repeat(32_769));
+    for (alone, status, code, expected) in [
+        (insert("there"), 409, "EntityAlreadyExists", exists),
+        (write("PUT", "no", &["If-Match: *"], "{}"), 404, "ResourceNotFound", missing),
+        (write("PUT", "there", &[stale], "{}"), 412, "UpdateConditionNotSatisfied", condition),
+        (write("PUT", "x", &[], &text), 400, "PropertyValueTooLarge", large),
+        (insert(&"x".repeat(513)), 400, "PropertyValueTooLarge", large),
     ] {
-        let alone = change_set(&[write("PUT", row, &[tag], "{}")]);
-        let (status, code, text) = failure(&post(&mut client, &alone).await);
-        assert_eq!((status, &*code, &*text), expected);
+        let (found, found_code, text) = failure(&post(&mut client, &change_set(&[alone])).await);
+        assert_eq!((found, &*found_code), (status, code), "{text}");
+        assert!(text.starts_with(expected), "{text}");
     }
+}
+
+/// R-S07: a part states the version of the protocol in which its form came.
+#[tokio::test]
+async fn r_s07_parts_state_their_version() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let done = change_set(&[
+        insert("a"),
+        insert("b").replace("Prefer: return-no-content\r\n", ""),
+        write("PUT", "c", &[], "{}"),
+        write("MERGE", "d", &[], "{}"),
+    ]);
+    let stated = |answer: &Answer| {
+        let parts = parts(answer);
+        let versions =
+            parts.iter().map(|part| part.header("DataServiceVersion").map(str::to_owned));
+        versions.collect::<Option<Vec<_>>>().expect("each states it")
+    };
+    let answer = post(&mut client, &done).await;
+    assert_eq!(stated(&answer), ["3.0;", "3.0;", "1.0;", "1.0;"]);
+    assert_eq!(stated(&post(&mut client, &change_set(&[insert("a")])).await), ["3.0;"]);
+    let deleted = change_set(&[write("DELETE", "a", &["If-Match: *"], "")]);
+    assert_eq!(stated(&post(&mut client, &deleted).await), ["1.0;"]);
+    let target = format!("GET {BASE}/people(PartitionKey='p',RowKey='b')");
+    let query = format!("--batch_b\r\n{}--batch_b--\r\n", part(&target, &[], ""));
+    assert_eq!(stated(&post(&mut client, &query).await), ["3.0;"]);
 }
 
 /// R-S07: the part of the operation that failed has its identifier, by which clients find it.

@@ -11,6 +11,8 @@ use crate::wire::{Context, EntitySource, Select};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
+/// Of an element whose text white space begins or ends.
+const PRESERVE: &str = " xml:space=\"preserve\"";
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
 /// Prints the entities of an answer, all of one table.
@@ -190,11 +192,22 @@ fn push_system(out: &mut Vec<u8>, name: &str, entity: &impl EntitySource) -> boo
     true
 }
 
+/// What XML takes for white space, of which readers may drop what is at an end.
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\r')
+}
+
 fn push_property(out: &mut Vec<u8>, name: &str, value: ValueRef<'_>) {
     let name = &*encode(name);
     put(out, &["<d:", name]);
     match value.value_type() {
-        ValueType::String => {}
+        ValueType::String => {
+            if let ValueRef::String(text) = value
+                && (text.starts_with(is_space) || text.ends_with(is_space))
+            {
+                put(out, &[PRESERVE]);
+            }
+        }
         value_type => put(out, &[" m:type=\"", value_type.edm_name(), "\""]),
     }
     put(out, &[">"]);

@@ -120,6 +120,9 @@ pub fn parse_properties(body: &[u8]) -> Result<ServicePropertiesUpdate, XmlError
     if root.name != "StorageServiceProperties" {
         return Err(XmlError::Unexpected { parent: String::new(), found: root.name });
     }
+    if root.children.is_empty() {
+        return Err(XmlError::Missing { parent: root.name, expected: "of a property" });
+    }
     // Metrics is what HourMetrics was called before 2013-08-15.
     root.only(&["Logging", "Metrics", "HourMetrics", "MinuteMetrics", "Cors"])?;
     let hour = root.child("HourMetrics").or_else(|| root.child("Metrics"));

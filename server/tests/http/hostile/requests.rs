@@ -76,7 +76,7 @@ async fn r_s12_hostile_addresses() {
         ("/people?comp=acl&comp=acl", 400, "InvalidQueryParameterValue"),
         ("/people?timeout=soon", 400, "InvalidQueryParameterValue"),
         ("/people?timeout=30", 200, ""),
-        (&*format!("/people(PartitionKey='{long}',RowKey='r')"), 400, "PropertyValueTooLarge"),
+        (&*format!("/people(PartitionKey='{long}',RowKey='r')"), 404, "ResourceNotFound"),
         (&*format!("/{long}"), 400, "OutOfRangeInput"),
         (&*format!("/people?x={}", "&y=".repeat(20_000)), 200, ""),
     ] {
