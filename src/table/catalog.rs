@@ -313,6 +313,19 @@ impl Catalog {
         found.ok_or_else(|| Error::TableNotFound(name.into()))
     }
 
+    /// The incarnation that a name stood for at a version that a snapshot keeps. It may be dropped since, of which who
+    /// reads at that version hears nothing.
+    pub(super) fn open_at(
+        &self,
+        pipeline: &Pipeline,
+        name: &str,
+        at: Version,
+    ) -> Result<Arc<Incarnation>> {
+        let Entry { id, version } = lookup_at(pipeline, name.as_bytes(), at)?;
+        let id = id.ok_or_else(|| Error::TableNotFound(name.into()))?;
+        Ok(self.open.lock().enter(id, name, version))
+    }
+
     /// What was done through handles on any table.
     pub(super) fn activity(&self) -> Activity {
         self.open.lock().activity()
@@ -341,11 +354,14 @@ fn is_blank(pipeline: &Pipeline, table: TableId) -> Result<bool> {
 }
 
 fn lookup(pipeline: &Pipeline, row_key: &[u8]) -> Result<Entry> {
+    lookup_at(pipeline, row_key, Version::MAX)
+}
+
+fn lookup_at(pipeline: &Pipeline, row_key: &[u8], at: Version) -> Result<Entry> {
     let key = key::encode(TableId::CATALOG, NAMES, row_key);
-    let found =
-        read::get_raw(&pipeline.tree().view(), &Lookup::new(&key), Version::MAX, |found| {
-            (found.version, (found.kind == Kind::Put).then(|| decode_id(found.value)))
-        })?;
+    let found = read::get_raw(&pipeline.tree().view(), &Lookup::new(&key), at, |found| {
+        (found.version, (found.kind == Kind::Put).then(|| decode_id(found.value)))
+    })?;
     let (version, id) = found.unwrap_or((Version::ZERO, None));
     let id = id.transpose().map_err(|damage| in_catalog(pipeline, damage))?;
     Ok(Entry { version, id })

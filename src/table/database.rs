@@ -11,7 +11,7 @@ use super::stats::Stats;
 use super::strays;
 use super::table::Table;
 use super::task::Task;
-use super::view::list_names;
+use super::view::{catalog, list_names};
 use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
 use crate::env::{Jobs, LockGuard};
 use crate::error::{Corruption, Error, Limit, Result};
@@ -176,7 +176,7 @@ impl Database {
     /// # Errors
     /// What reading the catalog returns.
     pub fn tables(&self, from: Option<&str>, limit: usize) -> Result<TableList> {
-        list_names(&self.inner, from, limit)
+        list_names(&catalog(&self.inner), from, limit)
     }
 
     /// The database as of now, readable for as long as the snapshot lives.
@@ -332,6 +332,10 @@ impl Inner {
         &self.pipeline
     }
 
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
     pub(super) fn run<T: Send + 'static>(
         &self,
         reads: impl FnOnce() -> Result<T> + Send + 'static,
@@ -372,7 +376,7 @@ impl fmt::Debug for Database {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::InvalidArgument("a table's name cannot be empty".into()));
     }

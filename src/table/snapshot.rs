@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::database::Inner;
+use super::catalog::TableList;
+use super::database::{Inner, check_name};
+use super::view::{TableView, catalog, list_names};
+use crate::error::Result;
 use crate::version::Version;
 
 /// A version of the database that stays readable while a handle on it lives.
 ///
-/// Reads through [`Table::at`](crate::Table::at). It keeps the versions it needs from being
+/// Reads through [`Table::at`](crate::Table::at), or by a table's name. It keeps the versions it needs from being
 /// collected, so a long-lived one costs space.
 ///
 /// ```
@@ -23,6 +26,13 @@ use crate::version::Version;
 /// table.delete("de", "karl", Precondition::Exists).wait()?;
 /// assert!(table.at(&snapshot)?.exists("de", "karl")?);
 /// assert!(!table.exists("de", "karl")?);
+///
+/// // All that there was then, whatever became of the tables.
+/// database.drop_table("people").wait()?;
+/// for name in snapshot.tables(None, 1_000)?.names {
+///     let rows = snapshot.table(&name)?.query().page()?.len();
+///     println!("{name} had {rows} entities");
+/// }
 /// # Ok(())
 /// # }
 /// ```
@@ -46,6 +56,27 @@ impl Snapshot {
     #[must_use]
     pub fn version(&self) -> Version {
         self.pin.version
+    }
+
+    /// A table as it was then, whether or not it is there still.
+    ///
+    /// # Errors
+    /// [`Error::TableNotFound`](crate::Error::TableNotFound) if there was none of that name; as
+    /// [`Database::table`](crate::Database::table).
+    pub fn table(&self, name: &str) -> Result<TableView> {
+        check_name(name)?;
+        let inner = &self.pin.inner;
+        let incarnation = inner.catalog().open_at(inner.pipeline(), name, self.version())?;
+        Ok(TableView { inner: Arc::clone(inner), incarnation, snapshot: Some(self.clone()) })
+    }
+
+    /// Names of up to `limit` tables that there were then, of one at least, in byte order, from `from` on, inclusive.
+    ///
+    /// # Errors
+    /// What reading the catalog returns.
+    pub fn tables(&self, from: Option<&str>, limit: usize) -> Result<TableList> {
+        let then = TableView { snapshot: Some(self.clone()), ..catalog(&self.pin.inner) };
+        list_names(&then, from, limit)
     }
 
     pub(super) fn is_of(&self, inner: &Arc<Inner>) -> bool {

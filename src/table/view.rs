@@ -274,16 +274,15 @@ pub(super) fn by_id(inner: &Arc<Inner>, id: TableId, name: &str) -> TableView {
 
 /// Names in the catalog.
 pub(super) fn list_names(
-    inner: &Arc<Inner>,
+    catalog: &TableView,
     from: Option<&str>,
     limit: usize,
 ) -> Result<TableList> {
-    let view = catalog(inner);
     let limit = limit.max(1);
     // The first RowKey is "", which holds the next id and is no name.
     let from = from.filter(|name| !name.is_empty()).unwrap_or("\0");
     let mut list = TableList::default();
-    let mut pages = view.query().partition(NAMES).rows(from..).pages();
+    let mut pages = catalog.query().partition(NAMES).rows(from..).pages();
     while list.next.is_none() {
         let Some(page) = pages.next().transpose()? else {
             break;

@@ -154,3 +154,47 @@ fn r_e11_pages_of_a_snapshot_are_one_view() {
     }
     assert_eq!(seen, 100);
 }
+
+/// R-E11, R-E17: a snapshot has the tables of its time, by their names, whatever they stand for since.
+#[test]
+fn r_e11_tables_are_found_by_the_names_they_had() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let put = |name: &str, value: &str| {
+            let t = db.create_table_if_missing(name).unwrap();
+            t.upsert("p", "r", value).wait().unwrap();
+        };
+        ["dropped", "made anew", "stays"].into_iter().for_each(|name| put(name, "then"));
+        let mut loader = db.load_table("loaded later").unwrap();
+        loader.put("p", "r", "later").unwrap();
+        let snapshot = db.snapshot();
+        loader.finish().unwrap();
+        for name in ["dropped", "made anew"] {
+            db.drop_table(name).wait().unwrap();
+        }
+        ["made anew", "made later", "stays"].into_iter().for_each(|name| put(name, "later"));
+        depth.settle(&db);
+
+        let names = ["dropped", "made anew", "stays"];
+        assert_eq!(snapshot.tables(None, 10).unwrap().names, names, "{depth:?}");
+        let two = snapshot.tables(Some("e"), 1).unwrap();
+        assert_eq!((two.names, two.next), (vec!["made anew".into()], Some("stays".into())));
+        for name in names {
+            let then = snapshot.table(name).unwrap();
+            assert_eq!((then.name(), all_rows(&then).len()), (name, 1));
+            assert_eq!(value(then.get("p", "r").unwrap()), b"then", "{depth:?}, {name}");
+        }
+        for name in ["made later", "loaded later", "never made"] {
+            let missing = snapshot.table(name);
+            assert!(matches!(missing, Err(Error::TableNotFound(_))), "{name}: {missing:?}");
+        }
+        assert!(matches!(snapshot.table(""), Err(Error::InvalidArgument(_))));
+        // What is there now is not what was.
+        let now = db.table("made anew").unwrap();
+        assert_eq!(value(now.get("p", "r").unwrap()), b"later");
+        assert!(matches!(db.table("dropped"), Err(Error::TableNotFound(_))));
+        let all = db.snapshot();
+        drop(snapshot);
+        assert_eq!(all.tables(None, 10).unwrap().names, db.tables(None, 10).unwrap().names);
+    }
+}
