@@ -20,6 +20,8 @@ pub(super) fn of_engine(error: &Error) -> (ServiceError, Option<usize>) {
         Error::TableExists(_) => (ErrorCode::TableAlreadyExists.error(), None),
         Error::LimitExceeded { what, index, .. } => (of_limit(*what), *index),
         Error::Busy { .. } => (ErrorCode::ServerBusy.error(), None),
+        // What made the log fail is logged once, with the writes that were in it.
+        Error::Poisoned(_) => (ErrorCode::InternalError.error(), None),
         error => {
             tracing::error!(error = %chain(error), "the engine failed");
             (ErrorCode::InternalError.error(), None)
