@@ -102,6 +102,7 @@ impl BenchLevels {
             sizing: &self.sizing,
             compression: CompressionRule::always(1),
             running: Vec::new(),
+            reserved: &[],
             awaited: Vec::new(),
             is_quiet: false,
             unread: &Unread::default(),

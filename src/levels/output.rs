@@ -36,7 +36,7 @@ pub(super) struct Cut<'a> {
 const HELPED_FILE_BYTES: u64 = 4 << 20;
 
 /// A file ends when the files below that it overlaps reach this many times its own full size.
-const GRANDPARENT_LIMIT: u64 = 10;
+pub(super) const GRANDPARENT_LIMIT: u64 = 10;
 
 impl Cut<'_> {
     /// Whether a file that is `written` long ends before `key`, which comes after `passed` bytes

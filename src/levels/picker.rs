@@ -10,13 +10,15 @@
 //!    hold much that no reader sees any more (tombstones, older versions, what range tombstones
 //!    [cover](super::ranges)), or refer to values in sparse segments, are rewritten, so that space comes back
 //!    without a manual step; those of level 0 once that is a good part of what has to be rewritten with them;
-//! 4. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
+//! 4. small files beside each other become [one](super::join), so that there are no more files than what is in them
+//!    wants;
+//! 5. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
 //!    [rule](super::compression) it is to be; and once it is quiet, one that holds little in vain that range
 //!    tombstones cover.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
-//! Steps 3 and 4 end: what they rewrite in place has nothing left of the kind it was rewritten for, and
-//! what step 3 pushes down gets deeper.
+//! Steps 3 to 5 end: what they rewrite in place has nothing left of the kind it was rewritten for, what step 3 pushes
+//! down gets deeper, and step 4 leaves fewer files.
 
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use super::compaction::Inputs;
 use super::compression::CompressionRule;
 use super::failures::Unread;
 use super::file::TableFile;
+use super::reserved::Start;
 use super::snapshots::Horizon;
 use super::state::{Level, LevelState, overlapping};
 use crate::options::Sizing;
@@ -147,6 +150,8 @@ pub(super) struct Picker<'a> {
     pub(super) sizing: &'a Sizing,
     pub(super) compression: CompressionRule,
     pub(super) running: Vec<&'a Claim>,
+    /// Where tables begin that are being loaded.
+    pub(super) reserved: &'a [Start],
     /// Levels in which nothing new is to begin.
     pub(super) awaited: Vec<Level>,
     /// Nothing was flushed or compacted for a while.
@@ -165,7 +170,10 @@ impl Picker<'_> {
     fn pick_any(&self) -> Option<Task> {
         match self.over_target() {
             Ok(task) => Some(task),
-            Err(awaited) => Self { awaited, ..self.clone() }.reclaim().or_else(|| self.rest()),
+            Err(awaited) => {
+                let elsewhere = Self { awaited, ..self.clone() };
+                elsewhere.reclaim().or_else(|| elsewhere.join()).or_else(|| self.rest())
+            }
         }
     }
 
@@ -195,7 +203,7 @@ impl Picker<'_> {
     }
 
     /// The inputs, if nothing else is working there.
-    fn free(&self, inputs: Inputs) -> Option<Inputs> {
+    pub(super) fn free(&self, inputs: Inputs) -> Option<Inputs> {
         let claim = claim(&inputs)?;
         let free = inputs.all().all(|file| self.is_free(file))
             && !self.running.iter().any(|other| other.conflicts(&claim))

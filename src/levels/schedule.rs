@@ -124,7 +124,8 @@ impl Tree {
         let reserved = self.reserved.hold();
         let horizon = self.snapshots.horizon();
         let view = self.views.load();
-        let task = self.picker(schedule, &horizon, &view).pick()?;
+        let picker = Picker { reserved: &reserved, ..self.picker(schedule, &horizon, &view) };
+        let task = picker.pick()?;
         let claimed = self.claim(schedule, &task, reserved);
         Some((task, claimed))
     }
@@ -141,6 +142,7 @@ impl Tree {
             sizing: &self.sizing,
             compression: self.compression,
             running: schedule.running.iter().flat_map(|(_, claims)| claims).collect(),
+            reserved: &[],
             awaited: Vec::new(),
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
             unread: &schedule.unread,

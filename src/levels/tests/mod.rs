@@ -5,6 +5,7 @@ mod compression;
 mod crash;
 mod damage;
 mod faults;
+mod join;
 mod manifest;
 mod model;
 mod pace;

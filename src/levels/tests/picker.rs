@@ -36,6 +36,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
         sizing: &world.options.sizing(),
         compression: CompressionRule::of(&world.options),
         running: running.iter().collect(),
+        reserved: &[],
         awaited: Vec::new(),
         is_quiet: false,
         unread: &Unread::default(),
