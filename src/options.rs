@@ -184,7 +184,7 @@ macro_rules! setters {
 
 setters! {
     /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
-    /// them have their room always, and the cache has what they leave, of which up to a hundredth is taken at
+    /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
     /// once. Default 256 MiB; 64 KiB to 16 TiB.
     memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].

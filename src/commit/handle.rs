@@ -175,7 +175,7 @@ impl<T> Commit<T> {
     /// ([`Error::Corruption`], [`Error::Io`], [`Error::NotAnEntity`]): nothing was changed.
     /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
     /// [`Error::Closed`]: the database was closed before it was written; nothing was changed.
-    /// [`Error::Poisoned`]: the log had failed before; nothing was changed.
+    /// [`Error::Poisoned`]: the log had failed before; nothing was changed. [`Error::ReadOnly`]: it was opened so.
     /// [`Error::OutcomeUnknown`]: the log failed, and whether the write survives is known after
     /// reopening.
     pub fn wait(mut self) -> Result<T> {
@@ -196,7 +196,7 @@ impl<T> Commit<T> {
     /// begun afterwards; does nothing otherwise.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Poisoned`], [`Error::Closed`]: nothing was changed.
+    /// [`Error::Busy`], [`Error::Poisoned`], [`Error::Closed`], [`Error::ReadOnly`]: nothing was changed.
     pub fn order(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Gated(mut gate, work) => {

@@ -42,6 +42,18 @@ pub(super) fn give_up(disk: &dyn Disk, dir: &Path) -> bool {
     is_given_up
 }
 
+/// Bytes that take as many blocks on every file system, also on one that compresses.
+fn incompressible(len: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let words = std::iter::repeat_with(|| {
+        for (left, by) in [(true, 13), (false, 7), (true, 17)] {
+            state ^= if left { state << by } else { state >> by };
+        }
+        state.to_le_bytes()
+    });
+    words.flatten().take(len).collect()
+}
+
 impl Reserve {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, memory_budget: usize) -> Self {
         let bytes = (memory_budget / BUDGET_PART).clamp(LEAST_BYTES, MOST_BYTES);
@@ -59,8 +71,7 @@ impl Reserve {
             _ => {}
         }
         let made = self.disk.create(&path).and_then(|file| {
-            // Bytes that are not zero take blocks everywhere.
-            file.write_at(&vec![1; ROOM_FACTOR * self.bytes], 0)?;
+            file.write_at(&incompressible(ROOM_FACTOR * self.bytes), 0)?;
             file.set_len(self.bytes as u64)
         });
         made.map_err(|error| {
@@ -102,5 +113,17 @@ impl Pipeline {
             AGAIN_AFTER,
             Self::restore_reserve,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_reserve_takes_its_room_where_files_are_compressed() {
+        let bytes = incompressible(1 << 20);
+        assert_eq!(bytes.len(), 1 << 20);
+        assert!(zstd::encode_all(&*bytes, 19).unwrap().len() >= bytes.len());
     }
 }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use super::edit::Edit;
 use crate::env::{Disk, DiskFile};
 use crate::error::{Error, Result};
+use crate::version::Version;
 
 /// The file that names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -102,6 +103,8 @@ pub(crate) struct Manifest {
     retired: Vec<ManifestId>,
     /// Files of edits of which it is not known whether they are durable.
     doubtful: Vec<PathBuf>,
+    /// Zero unless the log is closed.
+    log_end: Version,
 }
 
 struct Tail {
@@ -117,7 +120,22 @@ impl Manifest {
     /// Goes on after `newest`, with a new manifest.
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf, newest: ManifestId) -> Self {
         let retired = if newest == ManifestId::NONE { Vec::new() } else { vec![newest] };
-        Self { disk, dir, newest, tail: None, retired, doubtful: Vec::new() }
+        Self {
+            disk,
+            dir,
+            newest,
+            tail: None,
+            retired,
+            doubtful: Vec::new(),
+            log_end: Version::ZERO,
+        }
+    }
+
+    /// Notes where the log ended when it was closed, if it was. What comes after, as of a compaction that was at
+    /// work, says so too.
+    pub(crate) fn closed_with(&mut self, log_end: Version) -> Version {
+        self.log_end = self.log_end.max(log_end);
+        self.log_end
     }
 
     /// Whether there is a current manifest that can be written to.

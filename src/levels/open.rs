@@ -43,6 +43,7 @@ impl Tree {
             cache: &context.cache,
             read_mode: around.as_ref().map_or(context.options.read_mode, |_| ReadMode::Pread),
             recovery: context.options.recovery,
+            read_only: context.options.read_only,
             janitor: &janitor,
         };
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
@@ -133,6 +134,7 @@ pub(super) struct Opening<'a> {
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) read_mode: ReadMode,
     recovery: Recovery,
+    read_only: bool,
     pub(super) janitor: &'a Arc<Janitor>,
 }
 
@@ -178,7 +180,7 @@ impl Opening<'_> {
         lost: &mut Vec<Corruption>,
     ) -> Result<Vec<Arc<ValueFile>>> {
         let (disk, dir, read_mode, janitor) = (self.disk, self.dir, self.read_mode, self.janitor);
-        let context = ValueContext { disk, dir, read_mode, janitor };
+        let context = ValueContext { disk, dir, read_mode, janitor, read_only: self.read_only };
         let files = inventory.files.values();
         let segments = files.flat_map(|file| file.meta.referenced.iter().map(|(id, _)| id));
         let mut values = Vec::new();

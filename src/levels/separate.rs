@@ -68,6 +68,7 @@ impl Tree {
             dir: &self.dir,
             read_mode: self.read_mode,
             janitor: &self.janitor,
+            read_only: false,
         };
         let mut kept = Vec::new();
         for sealed in log.sealed {

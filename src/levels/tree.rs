@@ -324,7 +324,8 @@ impl Tree {
         let new_files =
             change.added.iter().filter(|(_, file)| !change.removed.contains(&file.id()));
         let added = || new_files.map(|(_, file)| file.path().to_owned()).collect();
-        let whole = || Edit { log_end: change.log_end, ..next.to_edit(next_file) };
+        let log_end = manifest.closed_with(change.log_end);
+        let whole = || Edit { log_end, ..next.to_edit(next_file) };
         let left_behind = manifest.commit(edit.as_ref(), whole, added)?;
         // Before anybody can find that nothing refers to them any more.
         self.keep_segments(change.values_added.iter().map(|file| file.id()));

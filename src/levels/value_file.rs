@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -73,6 +73,8 @@ pub(super) struct ValueContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) read_mode: ReadMode,
     pub(super) janitor: &'a Arc<Janitor>,
+    /// A file keeps the name that it has: it is only read.
+    pub(super) read_only: bool,
 }
 
 impl ValueFile {
@@ -85,27 +87,32 @@ impl ValueFile {
             let cut = file.set_len(sealed.bytes);
             cut.map_err(|e| Error::io("set the length of", &path, e))?;
         }
-        Self::new(context, sealed.id, file)
+        Self::new(context, sealed.id, file, sealed.id.values_path(context.dir))
     }
 
     /// Opens a segment that the manifest refers to. A crash may have left it its name in the log.
     pub(super) fn open(context: &ValueContext<'_>, id: SegmentId) -> Result<Self> {
-        let path = id.values_path(context.dir);
-        let opened = match context.disk.open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                context.disk.open(&id.path(context.dir))
-            }
-            opened => opened,
-        };
-        match opened {
-            Ok(file) => Self::new(context, id, file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(&path)),
+        let (path, in_log) = (id.values_path(context.dir), id.path(context.dir));
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match context.disk.open(&path) {
+            Err(error) if is_missing(&error) => match context.disk.open(&in_log) {
+                Ok(file) if context.read_only => Self::new(context, id, file, in_log),
+                Ok(file) => Self::new(context, id, file, path),
+                Err(error) if is_missing(&error) => Err(missing(&path)),
+                Err(error) => Err(Error::io("open", &in_log, error)),
+            },
+            Ok(file) => Self::new(context, id, file, path),
             Err(error) => Err(Error::io("open", &path, error)),
         }
     }
 
-    fn new(context: &ValueContext<'_>, id: SegmentId, file: Arc<dyn DiskFile>) -> Result<Self> {
-        let path = id.values_path(context.dir);
+    /// The file, by the name that it has or is about to get.
+    fn new(
+        context: &ValueContext<'_>,
+        id: SegmentId,
+        file: Arc<dyn DiskFile>,
+        path: PathBuf,
+    ) -> Result<Self> {
         let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
         let map = match context.read_mode {
             ReadMode::Mmap => env::map(&*file).map_err(|e| Error::io("map", &path, e))?,

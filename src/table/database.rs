@@ -225,7 +225,7 @@ impl Database {
     /// Makes every commit so far durable, whatever the durability the database was opened with.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::Io`].
+    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::ReadOnly`], [`Error::Io`].
     pub fn sync(&self) -> Result<()> {
         self.inner.pipeline.sync()
     }
@@ -236,7 +236,7 @@ impl Database {
     /// syncs faster.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Io`]: nothing is
+    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::ReadOnly`], [`Error::Io`]: nothing is
     /// lost, the log still has it.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
@@ -248,7 +248,7 @@ impl Database {
     /// [`Error::Busy`], and the files are there twice until it ends.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::Corruption`],
+    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::ReadOnly`], [`Error::Corruption`],
     /// [`Error::Io`]: nothing is lost.
     pub fn compact(&self) -> Result<()> {
         self.inner.flush()?;
@@ -316,7 +316,8 @@ impl Database {
         self.inner.pipeline.tree().damage()
     }
 
-    /// Closes the database: later calls on any handle that write return [`Error::Closed`], and so do
+    /// Closes the database: later calls on any handle that write return [`Error::Closed`], unless it was opened to be
+    /// [read only](Options::read_only), and so do
     /// [`run`](Self::run), streams and [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
     /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///

@@ -187,3 +187,26 @@ fn nothing_is_asked_of_a_disk_that_would_change_it() {
     let db = open(&env).unwrap();
     assert_eq!(all_rows(&db.table("t").unwrap()), expected);
 }
+
+/// R-E22: a crash may leave a segment that is kept for its values the name that it had in the log. Damage in it is told
+/// by that.
+#[test]
+fn r_e22_damage_is_told_by_the_name_that_a_file_has() {
+    let mut db = TestDb::new();
+    for n in 0..4u8 {
+        db.t().upsert("large", [n], vec![n; 300_000]).wait().unwrap();
+    }
+    db.flush().unwrap();
+    db.close();
+    let values: Vec<_> =
+        files(db.path()).into_keys().filter(|name| name.ends_with(".values")).collect();
+    let kept = db.path().join(values.first().expect("large values stay in the log"));
+    let in_log = kept.with_extension("log");
+    let mut bytes = fs::read(&kept).unwrap();
+    bytes[150_000] ^= 1;
+    fs::write(&in_log, &bytes).unwrap();
+    fs::remove_file(&kept).unwrap();
+    let reader = read_only(db.path()).unwrap();
+    let damage = reader.damage().unwrap();
+    assert_eq!(damage.iter().map(|damage| &*damage.file).collect::<Vec<_>>(), [in_log]);
+}

@@ -25,8 +25,8 @@ impl TableService {
         row_key: &str,
     ) -> Result<Answer, ServiceError> {
         call.allow(Operation::QueryEntities, Some(table))?;
-        keys::check_sought(partition_key, row_key)?;
         let print = Print::new(call, table)?;
+        keys::check_sought(partition_key, row_key)?;
         if !call.grant.contains(partition_key, row_key) {
             return Err(ErrorCode::ResourceNotFound.error());
         }

@@ -249,3 +249,20 @@ proptest! {
         }
     }
 }
+
+/// R-E10: a compaction that is at work when the log is closed may begin a new manifest after it.
+#[test]
+fn r_e10_where_the_log_ended_is_known_though_a_manifest_is_begun_after() {
+    let mut world = World::new(1);
+    world.put(key(1), "1");
+    world.flush();
+    let end = v(7);
+    world.tree.log_closed(end).unwrap();
+    let current = || world.tree.manifest.lock().current();
+    let before = current();
+    while current() == before {
+        world.tree.install(crate::levels::state::Change::default()).unwrap();
+    }
+    world.env.crash(crate::env::CrashStyle::KeepAll);
+    assert_eq!(open(&world.env, &world.options).unwrap().log_end, end);
+}
