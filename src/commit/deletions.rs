@@ -1,4 +1,4 @@
-//! Deletions give their space back though nothing else is written (R-E19).
+//! Deletions give their space back though nothing else is written, and do not stay in the way of pages (R-E19).
 //!
 //! What a deletion hides goes once the memtable that has the deletion is flushed, and that is when it is full.
 //! So a memtable that has had deletions for a while is looked at, and frozen if they hide much more than it
@@ -16,6 +16,13 @@ use crate::env::JobClass;
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 /// What its deletions must hide, as a part of what a memtable may have, for one to be frozen for them.
 const WORTH_A_FLUSH_PART: usize = 8;
+
+/// What it takes to be rid of deletions, in steps over one: a flush, at least, with its syncs …
+const FLUSH_STEPS: u64 = 1 << 20;
+/// … and for each entry that is written anew.
+const STEPS_AN_ENTRY: u64 = 8;
+/// Fewer deletions than this in one place are not worth it.
+const LEAST_DELETIONS: u64 = 512;
 
 impl Pipeline {
     /// To be called once a deletion is in the memtable.
@@ -36,6 +43,44 @@ impl Pipeline {
             LOOK_AFTER,
             Self::look_at_deletions,
         );
+    }
+
+    /// To be called when a page has stepped over so many deletions. Once all pages have spent as much on that as it
+    /// takes to be rid of them, they go: so whoever reads the first rows that are left, and deletes them, again and
+    /// again, spends twice at most what is spent at best.
+    pub(crate) fn note_passed(&self, deletions: u64) {
+        let passed = self.passed.fetch_add(deletions, Ordering::Relaxed) + deletions;
+        if passed < FLUSH_STEPS || passed < self.shedding_steps() {
+            return;
+        }
+        self.once_in_background(
+            |this| &this.shedding_queued,
+            JobClass::Compaction,
+            Duration::ZERO,
+            Self::shed_deletions,
+        );
+    }
+
+    /// What it takes to flush the memtable, and to compact level 0 once it has some files more.
+    fn shedding_steps(&self) -> u64 {
+        let view = self.tree.view();
+        let rewritten = view.active.entries() + self.tree.entries_rewritten_a_flush(&view);
+        FLUSH_STEPS + STEPS_AN_ENTRY * rewritten
+    }
+
+    /// Flushes the memtable for its deletions, else compacts level 0 for those that are there.
+    fn shed_deletions(&self) {
+        self.passed.store(0, Ordering::Relaxed);
+        if self.check_writable().is_err() {
+            return;
+        }
+        match self.tree.has_deletions(&self.tree.view().active, LEAST_DELETIONS) {
+            Ok(true) => self.freeze_for_deletions(),
+            Ok(false) => self.tree.shed_level_0(LEAST_DELETIONS),
+            Err(error) => {
+                tracing::warn!(cause = %error.chain(), "how many deletions there are is not known");
+            }
+        }
     }
 
     fn look_at_deletions(&self) {

@@ -97,6 +97,7 @@ impl BenchLevels {
     fn task(&self) -> Option<Task> {
         Picker {
             is_full: false,
+            sheds_level_0: false,
             state: &self.state,
             horizon: &self.horizon,
             sizing: &self.sizing,

@@ -114,7 +114,7 @@ fn claim_file(level: Level, file: &TableFile) -> Claim {
 }
 
 impl Claim {
-    fn touches(&self, level: Level) -> bool {
+    pub(super) fn touches(&self, level: Level) -> bool {
         (self.levels.0..=self.levels.1).contains(&level)
     }
 
@@ -160,6 +160,8 @@ pub(super) struct Picker<'a> {
     pub(super) unread: &'a Unread,
     /// What was begun last found no room on the disk.
     pub(super) is_full: bool,
+    /// Pages step over deletions in level 0.
+    pub(super) sheds_level_0: bool,
 }
 
 impl Picker<'_> {
@@ -306,7 +308,8 @@ impl Picker<'_> {
     fn reclaim(&self) -> Option<Task> {
         let mut files = self.state.files().filter(|(_, file)| self.is_free(file));
         let garbage = files.find_map(|(level, file)| self.reclaim_garbage(level, file));
-        garbage.or_else(|| self.reclaim_values()).or_else(|| self.reclaim_ranges())
+        let shed = || if self.sheds_level_0 { self.drain_level_0() } else { None };
+        garbage.or_else(shed).or_else(|| self.reclaim_values()).or_else(|| self.reclaim_ranges())
     }
 
     /// What is for times when nothing else is to be done. Compressing a file is first, as it applies range

@@ -5,12 +5,15 @@
 //! timer set, after which the picker is asked again.
 
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::compaction::Inputs;
-use super::picker::Picker;
+use super::picker::{LEVEL_0_TRIGGER, Picker};
 use super::schedule::Schedule;
+use super::state::Level;
 use super::tree::Tree;
+use super::view::View;
 use crate::entry::{Cursor, Kind};
 use crate::env::JobClass;
 use crate::error::Result;
@@ -67,6 +70,23 @@ impl Tree {
         self.jobs.spawn_after(JobClass::Compaction, delay, look);
     }
 
+    /// Looks for work that a snapshot held back. In the background and once for many: it goes through all snapshots, and
+    /// they may be released one after the other.
+    pub(super) fn look_at_released(&self) {
+        if self.release_look_queued.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Weak::clone(&self.this);
+        let look = Box::new(move || {
+            if let Some(tree) = this.upgrade() {
+                // First, so that what is released from here on queues another.
+                tree.release_look_queued.store(false, Ordering::Release);
+                tree.schedule_compactions();
+            }
+        });
+        self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, look);
+    }
+
     /// Whether the deletions in a memtable hide about so many bytes of files.
     ///
     /// # Errors
@@ -88,6 +108,32 @@ impl Tree {
         let entries: u64 = state.files().map(|(_, file)| file.meta.entries).sum();
         hidden += count_deletions(memtable)? * (all / entries.max(1));
         Ok(hidden >= bytes)
+    }
+
+    /// Whether a memtable has so many deletions.
+    ///
+    /// # Errors
+    /// What walking through it reports.
+    pub(crate) fn has_deletions(&self, memtable: &Memtable, least: u64) -> Result<bool> {
+        Ok(memtable.entries() >= least && count_deletions(memtable)? >= least)
+    }
+
+    /// How many entries are rewritten for each flush, as a share of what a compaction of level 0 rewrites.
+    pub(crate) fn entries_rewritten_a_flush(&self, view: &View) -> u64 {
+        let files = [Level::ZERO, Level::ONE].map(|level| view.levels.level(level));
+        let entries: u64 =
+            files.iter().flat_map(|files| *files).map(|file| file.meta.entries).sum();
+        entries / LEVEL_0_TRIGGER as u64
+    }
+
+    /// Has level 0 compacted although it is within its target, if it has so many deletions.
+    pub(crate) fn shed_level_0(&self, least: u64) {
+        let view = self.views.load();
+        let files = view.levels.level(Level::ZERO).iter();
+        if files.map(|file| file.meta.tombstones).sum::<u64>() >= least {
+            self.schedule.lock().sheds_level_0 = true;
+            self.schedule_compactions();
+        }
     }
 
     /// Rewrites files to be compressed, if that makes them smaller: the picker does not know how they are

@@ -42,6 +42,8 @@ pub(super) struct Schedule {
     pub(super) unread: Unread,
     /// What was begun last found no room on the disk, but for single files.
     pub(super) is_full: bool,
+    /// Pages step over deletions in level 0.
+    pub(super) sheds_level_0: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +128,9 @@ impl Tree {
         let view = self.views.load();
         let picker = Picker { reserved: &reserved, ..self.picker(schedule, &horizon, &view) };
         let task = picker.pick()?;
+        if task.claims().iter().any(|claim| claim.touches(Level::ZERO)) {
+            schedule.sheds_level_0 = false;
+        }
         let claimed = self.claim(schedule, &task, reserved);
         Some((task, claimed))
     }
@@ -147,6 +152,7 @@ impl Tree {
             is_quiet: schedule.quiet.is_reached(self.clock.monotonic()),
             unread: &schedule.unread,
             is_full: schedule.is_full,
+            sheds_level_0: schedule.sheds_level_0,
         }
     }
 

@@ -91,6 +91,7 @@ pub(crate) struct Tree {
     /// Held to tell the cache what it may hold.
     pub(super) sharing: Mutex<()>,
     pub(super) flush_queued: AtomicBool,
+    pub(super) release_look_queued: AtomicBool,
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
@@ -151,6 +152,7 @@ impl Tree {
             flush_lock: Mutex::new(()),
             sharing: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
+            release_look_queued: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
             on_full: OnceLock::new(),
@@ -248,7 +250,7 @@ impl Tree {
     pub(crate) fn release_snapshot(&self, version: Version) {
         // Of what files have, one of the flushed version or a later one holds nothing back.
         if self.snapshots.release(version) && version < self.flushed() {
-            self.schedule_compactions();
+            self.look_at_released();
         }
     }
 

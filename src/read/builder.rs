@@ -3,7 +3,7 @@
 //! Invariant: a refused row changes nothing, and a page without rows refuses none for its size,
 //! so a page can always be continued and always makes progress (R-E12).
 
-use super::limits::{PartitionStop, ScanLimits, WhenFull};
+use super::limits::{PartitionStop, ScanLimits, WhenFull, Work};
 use super::page::{PageData, Piece, RowRef, RowSlot, StopReason};
 use super::range::Continuation;
 use crate::entry::{Entry, Kind};
@@ -213,10 +213,10 @@ impl<'p> PageBuilder<'p> {
         self,
         stop: StopReason,
         next: Option<Continuation>,
-        examined: u64,
+        &Work { examined, deletions, .. }: &Work<'_>,
     ) -> PageData {
         let Self { bytes, rows, taken, stored_bytes, .. } = self;
-        PageData { bytes, rows, taken, stored_bytes, stop, next, examined }
+        PageData { bytes, rows, taken, stored_bytes, stop, next, examined, deletions }
     }
 }
 

@@ -57,6 +57,8 @@ impl Default for ScanLimits {
 /// What a page has examined, and when that is enough.
 pub(super) struct Work<'a> {
     pub(super) examined: u64,
+    /// How many of them were deletions.
+    pub(super) deletions: u64,
     /// After how many it may be enough.
     look_at: u64,
     most_examined: u64,
@@ -68,7 +70,7 @@ impl<'a> Work<'a> {
     pub(super) fn new(limits: &ScanLimits, clock: &'a dyn Clock) -> Self {
         let most_examined = limits.examined.unwrap_or(u64::MAX).max(1);
         let look_at = most_examined.min(KEYS_PER_LOOK);
-        Self { examined: 0, look_at, most_examined, deadline: limits.deadline, clock }
+        Self { examined: 0, deletions: 0, look_at, most_examined, deadline: limits.deadline, clock }
     }
 
     /// Why no more may be examined, if so; never before anything was.

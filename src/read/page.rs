@@ -151,14 +151,17 @@ pub(crate) struct PageData {
     pub(crate) next: Option<Continuation>,
     /// Keys that were looked at, deleted ones included.
     pub(crate) examined: u64,
+    /// How many of them were deletions, which the page stepped over.
+    pub(crate) deletions: u64,
 }
 
 impl PageData {
     /// The page of who wants no entities.
     pub(crate) fn empty() -> Self {
         let (bytes, rows) = (Vec::new(), Vec::new());
-        let (taken, stored_bytes, examined) = (0, 0, 0);
-        Self { bytes, rows, taken, stored_bytes, stop: StopReason::Top, next: None, examined }
+        let (taken, stored_bytes, examined, deletions) = (0, 0, 0, 0);
+        let (stop, next) = (StopReason::Top, None);
+        Self { bytes, rows, taken, stored_bytes, stop, next, examined, deletions }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -84,7 +84,7 @@ impl<'a> PageScan<'a, '_> {
             Direction::Reverse => self.through(self.ranges_left().iter().rev()),
         }?;
         let Stop { reason, next } = stop.unwrap_or(Stop { reason: StopReason::End, next: None });
-        Ok(self.page.finish(reason, next, self.work.examined))
+        Ok(self.page.finish(reason, next, &self.work))
     }
 
     /// The ranges that may have keys from the start on.

@@ -320,6 +320,7 @@ impl<'a> Examiner<'a, '_, '_> {
     #[inline(always)]
     fn take(&mut self, entry: Entry<'_>) -> Result<Option<Pause<'a>>> {
         if entry.kind == Kind::Delete {
+            self.work.deletions += 1;
             return Ok(None);
         }
         if let Some(stretch) = self.shadow.over(entry.key, entry.version) {

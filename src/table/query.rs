@@ -312,6 +312,9 @@ impl Query {
             _ => read::scan(&view, request, &limits, hooks, at, clock)?,
         };
         self.view.tally().page(data.taken, data.stored_bytes, data.examined);
+        if data.deletions > 0 {
+            self.view.inner().pipeline().note_passed(data.deletions);
+        }
         Ok((data, at))
     }
 }

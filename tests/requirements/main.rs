@@ -26,6 +26,7 @@ mod open_close;
 mod overload;
 mod pages;
 mod point_reads;
+mod queues;
 mod range_deletes;
 mod ranges;
 mod read_only;

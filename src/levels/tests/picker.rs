@@ -31,6 +31,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
     let running = Task::Drop(vec![(Level::ONE, first)]).claims();
     let picker = Picker {
         is_full: false,
+        sheds_level_0: false,
         state: &levels,
         horizon: &world.tree.snapshots.horizon(),
         sizing: &world.options.sizing(),

@@ -1,0 +1,72 @@
+//! R-E19: whoever reads the first rows that are left and deletes them, again and again, does not step over all that was
+//! deleted before.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tablestone::env::SimEnv;
+use tablestone::{Database, Durability, Options, Precondition, Table};
+
+use crate::support::sim::DIR;
+
+/// Of the usual size, in which nothing is flushed for want of room.
+fn open(env: &SimEnv) -> Database {
+    let options = Options::default().durability(Durability::Os).env(Arc::new(env.clone()));
+    Database::open(Path::new(DIR), options).unwrap()
+}
+
+/// How many keys are looked at for the first row.
+fn examined_for_the_first(t: &Table) -> u64 {
+    t.query().partition("queue").limit(1).page().unwrap().examined()
+}
+
+fn push(t: &Table, numbers: std::ops::Range<u32>) {
+    t.import(numbers.map(|n| ("queue", n.to_be_bytes(), [7; 40]))).unwrap();
+}
+
+fn delete(t: &Table, n: u32) {
+    t.delete("queue", n.to_be_bytes(), Precondition::Exists).wait().unwrap();
+}
+
+#[test]
+fn r_e19_what_is_popped_does_not_stay_in_the_way() {
+    let env = SimEnv::new(1);
+    let db = open(&env);
+    let t = db.create_table("t").wait().unwrap();
+    push(&t, 0..6_000);
+    let mut most = 0;
+    for n in 0..5_000 {
+        most = most.max(examined_for_the_first(&t));
+        delete(&t, n);
+        env.run_all();
+    }
+    assert!(most < 2_500, "{most} keys for one row");
+    assert!(db.stats().flushes > 1, "{:?}", db.stats());
+}
+
+#[test]
+fn r_e19_what_was_deleted_in_level_0_does_not_stay_in_the_way() {
+    let env = SimEnv::new(1);
+    let db = open(&env);
+    let t = db.create_table("t").wait().unwrap();
+    push(&t, 0..20_000);
+    db.compact().unwrap();
+    // Too few of all for their space to be worth it.
+    (0..1_500).for_each(|n| delete(&t, n));
+    db.flush().unwrap();
+    env.run_all();
+    assert_eq!(db.stats().levels[0].files, 1);
+    assert!(examined_for_the_first(&t) > 1_500);
+    for _ in 0..1_000 {
+        examined_for_the_first(&t);
+        env.run_all();
+    }
+    let examined = examined_for_the_first(&t);
+    assert!(examined < 10, "{examined} keys for one row");
+    let compactions = db.stats().compactions;
+    for _ in 0..1_000 {
+        examined_for_the_first(&t);
+    }
+    env.run_all();
+    assert_eq!(db.stats().compactions, compactions, "there is nothing left to be rid of");
+}
