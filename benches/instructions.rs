@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::process::{ExitCode, exit};
 
-use tablestone::{Batch, Database, Durability, Options, Precondition, Table};
+use tablestone::{Batch, Database, Durability, Options, Precondition, Query, Snapshot, Table};
 
 const ENTITIES: u64 = 20_000;
 const IN_PARTITION: u64 = 100;
@@ -24,6 +24,10 @@ enum Before {
     InFiles,
     /// The same, and some of them again in memory.
     InBoth,
+    /// The same, and all of them again in memory since a snapshot was taken.
+    Overwritten,
+    /// All entities in one sorted run, written since a snapshot was taken.
+    Added,
 }
 
 struct Work {
@@ -46,6 +50,21 @@ const WORKS: &[Work] = &[
     Work { name: "page-lent", operations: 40_000, before: Before::InFiles, run: page_lent },
     Work { name: "page-short", operations: 20_000, before: Before::InBoth, run: page_short },
     Work { name: "scan", operations: 100_000, before: Before::InFiles, run: scan },
+    Work { name: "scan-back", operations: 100_000, before: Before::InFiles, run: scan_back },
+    Work { name: "scan-old", operations: 40_000, before: Before::Overwritten, run: scan_old },
+    Work {
+        name: "scan-old-back",
+        operations: 40_000,
+        before: Before::Overwritten,
+        run: scan_old_back,
+    },
+    Work { name: "scan-newer", operations: 40_000, before: Before::Added, run: scan_newer },
+    Work {
+        name: "scan-newer-back",
+        operations: 40_000,
+        before: Before::Added,
+        run: scan_newer_back,
+    },
     Work { name: "import", operations: ENTITIES, before: Before::Nothing, run: import },
     Work { name: "flush", operations: ENTITIES, before: Before::InMemory, run: flush },
     Work { name: "compact", operations: ENTITIES, before: Before::InMemory, run: compact },
@@ -63,6 +82,7 @@ struct Home<'a> {
     dir: &'a Path,
     partitions: Vec<String>,
     rows: Vec<String>,
+    snapshot: Option<Snapshot>,
 }
 
 impl<'a> Home<'a> {
@@ -72,7 +92,11 @@ impl<'a> Home<'a> {
         let partition = |number| format!("customer-{:06}", number % ENTITIES / IN_PARTITION);
         let partitions = (0..2 * ENTITIES).map(partition).collect();
         let rows = (0..2 * ENTITIES).map(|number| format!("order-{number:010}")).collect();
-        Self { database, table, dir, partitions, rows }
+        Self { database, table, dir, partitions, rows, snapshot: None }
+    }
+
+    fn take_snapshot(&mut self) {
+        self.snapshot = Some(self.database.snapshot());
     }
 
     /// The keys of an entity; those of the second half are in the partitions of the first.
@@ -165,9 +189,43 @@ fn page_short(home: &Home) {
 
 fn scan(home: &Home) {
     for _ in 0..5 {
-        let pages = home.table.query().pages().map(|page| page.expect("a page").len() as u64);
-        assert_eq!(pages.sum::<u64>(), ENTITIES);
+        assert_eq!(entities(home.table.query()), ENTITIES);
     }
+}
+
+fn scan_back(home: &Home) {
+    for _ in 0..5 {
+        assert_eq!(entities(home.table.query().reverse()), ENTITIES);
+    }
+}
+
+fn scan_old(home: &Home) {
+    scan_snapshot(home, ENTITIES, |query| query);
+}
+
+fn scan_old_back(home: &Home) {
+    scan_snapshot(home, ENTITIES, Query::reverse);
+}
+
+fn scan_newer(home: &Home) {
+    scan_snapshot(home, 0, |query| query);
+}
+
+fn scan_newer_back(home: &Home) {
+    scan_snapshot(home, 0, Query::reverse);
+}
+
+/// Twice over what there was at the snapshot: so many entities.
+fn scan_snapshot(home: &Home, expected: u64, order: fn(Query) -> Query) {
+    let snapshot = home.snapshot.as_ref().expect("a snapshot was taken");
+    let then = home.table.at(snapshot).expect("the table was there");
+    for _ in 0..2 {
+        assert_eq!(entities(order(then.query())), expected);
+    }
+}
+
+fn entities(query: Query) -> u64 {
+    query.pages().map(|page| page.expect("a page").len() as u64).sum()
 }
 
 fn import(home: &Home) {
@@ -198,11 +256,14 @@ fn replay(home: &Home) {
 }
 
 fn run(work: &Work, whole: bool, dir: &Path) {
-    let home = Home::new(dir);
+    let mut home = Home::new(dir);
+    if matches!(work.before, Before::Added) {
+        home.take_snapshot();
+    }
     if !matches!(work.before, Before::Nothing) {
         import(&home);
     }
-    if matches!(work.before, Before::InFiles | Before::InBoth) {
+    if !matches!(work.before, Before::Nothing | Before::InMemory) {
         home.database.compact().expect("a compaction");
         // What the first reads load is no part of the work.
         scan(&home);
@@ -212,6 +273,10 @@ fn run(work: &Work, whole: bool, dir: &Path) {
             let (partition, row) = home.keys(number);
             home.table.upsert(partition, row, VALUE).wait().expect("a put");
         }
+    }
+    if matches!(work.before, Before::Overwritten) {
+        home.take_snapshot();
+        put(&home);
     }
     if whole {
         (work.run)(&home);

@@ -73,8 +73,8 @@ pub(crate) struct Found<'a> {
 ///
 /// A new cursor is not positioned: it is invalid until one of the seeks finds an entry. While it
 /// is invalid, [`next`](Cursor::next) and its like do nothing. Forward it visits entries, in
-/// reverse it visits keys: a reverse page needs the newest entry at a version of each key, which
-/// it finds going forward from the key's first entry.
+/// reverse it visits keys, each at its newest entry or at the newest that is
+/// [not after a version](Cursor::previous_at).
 pub(crate) trait Cursor {
     /// Positions on the first entry with a key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
@@ -108,6 +108,9 @@ pub(crate) trait Cursor {
     fn next_key(&mut self) -> Result<()>;
     /// Moves to the newest entry of the previous key.
     fn previous_key(&mut self) -> Result<()>;
+    /// Where the current entry is newer than `at`, moves to the newest entry of its key that is not, or
+    /// if there is none, to the newest entry of the previous key.
+    fn previous_at(&mut self, at: Version) -> Result<()>;
 
     /// Shows the current entry to `walker`, then the newest entry of each later key, for as long as
     /// it wants to go on. Stays on the entry at which it did not.

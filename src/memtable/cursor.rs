@@ -296,4 +296,16 @@ impl Cursor for MemtableCursor<'_> {
         }
         Ok(())
     }
+
+    fn previous_at(&mut self, at: Version) -> Result<()> {
+        let Some((leaf, record)) = self.position else { return Ok(()) };
+        match record.newest_at(at) {
+            Some(record) => {
+                self.position = Some((leaf, record));
+                self.kept = leaf.key().len();
+            }
+            None => self.retreat(),
+        }
+        Ok(())
+    }
 }

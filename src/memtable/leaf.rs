@@ -167,11 +167,7 @@ impl<'a> LeafRef<'a> {
     /// The newest record at or before `at`.
     #[inline]
     pub(super) fn newest_at(self, at: Version) -> Option<RecordRef<'a>> {
-        let mut record = self.newest();
-        while record.version() > at {
-            record = record.older()?;
-        }
-        Some(record)
+        self.newest().newest_at(at)
     }
 
     /// Puts a record before the others.
@@ -225,6 +221,16 @@ impl<'a> RecordRef<'a> {
     pub(super) fn older(self) -> Option<Self> {
         let older = NonNull::new(self.header().older.cast_mut())?;
         Some(Self { record: older, arena: PhantomData })
+    }
+
+    /// Of this record and those before it, the newest at or before `at`.
+    #[inline]
+    pub(super) fn newest_at(self, at: Version) -> Option<Self> {
+        let mut record = self;
+        while record.version() > at {
+            record = record.older()?;
+        }
+        Some(record)
     }
 
     pub(super) fn found(self) -> Found<'a> {

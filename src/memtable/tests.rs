@@ -264,6 +264,28 @@ proptest! {
     }
 
     #[test]
+    fn a_walk_back_at_a_version_finds_what_gets_find(rows in any_rows(300), at in 0u64..350) {
+        let (memtable, model) = build(&rows);
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_last().unwrap();
+        let mut found = Vec::new();
+        while cursor.valid() {
+            if cursor.version() > v(at) {
+                go(&mut cursor, |cursor| cursor.previous_at(v(at)));
+            } else {
+                found.push((cursor.key().to_vec(), cursor.version().ticks()));
+                go(&mut cursor, Cursor::previous_key);
+            }
+        }
+        let keys = model_newest(&model).into_keys().rev();
+        let expected = keys.filter_map(|key| {
+            let version = memtable.get(&key, v(at))?.version.ticks();
+            Some((key, version))
+        });
+        prop_assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_cursor_turns_around_anywhere(
         rows in any_rows(120),
         start in any_key(),

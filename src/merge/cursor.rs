@@ -2,7 +2,8 @@
 //!
 //! Invariant: every move leaves the tree with its matches played between the positions that the
 //! sources have then. A step moves the sources that are on the current key and no others; a move in
-//! the other direction seeks from there.
+//! the other direction seeks from there. To an older version of the key a backward walk needs no
+//! such move.
 
 #![expect(
     clippy::indexing_slicing,
@@ -135,7 +136,18 @@ impl<C: Cursor> MergeCursor<C> {
     /// Sees to it that the sources are placed for going forward from the current key.
     #[inline]
     fn turn_forward(&mut self) -> Result<()> {
-        if self.order == Order::Forward { Ok(()) } else { self.turn(Self::seek) }
+        if self.order == Order::Forward { Ok(()) } else { self.turn_to_entry() }
+    }
+
+    /// Of the key, a walk back may be on an older version.
+    #[cold]
+    fn turn_to_entry(&mut self) -> Result<()> {
+        let version = self.version();
+        self.turn(Self::seek)?;
+        while self.version() > version {
+            self.next()?;
+        }
+        Ok(())
     }
 
     #[cold]
@@ -244,14 +256,63 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
     fn previous_key(&mut self) -> Result<()> {
         self.step_backward(C::previous_key)
     }
+
+    /// Each source on the key goes by itself to what it has of it, or on to the key before: the others
+    /// stay, and none turns.
+    fn previous_at(&mut self, at: Version) -> Result<()> {
+        if self.version() <= at {
+            return Ok(());
+        }
+        if self.order == Order::Forward {
+            self.turn(|merge, key| merge.seek_before(&[key, &[0]].concat()))?;
+        }
+        let step = |source: &mut C| source.previous_at(at);
+        match self.tied() {
+            Tied::No => self.step_first(step),
+            Tied::Once { .. } | Tied::More => {
+                self.step_tied(step, |source, key| source.version() <= at || source.key() != key)
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::testing::{Op, VecCursor, key, model, op, rows};
+    use super::super::testing::{Op, Row, VecCursor, key, model, op, rows};
     use super::*;
+
+    /// Every key is in each source, at versions of its own; the source after the last has half of them,
+    /// newer than all.
+    #[test]
+    fn a_walk_back_at_a_version_seeks_no_source_again() {
+        let row =
+            |key: u8, version: u64| Row { key: vec![key], version, kind: Kind::Put, value: vec![] };
+        let source = |newest: u64| -> Vec<Row> {
+            (0..100).flat_map(|key| [row(key, newest), row(key, newest - 1)]).collect()
+        };
+        let mut sources = [source(6), source(4), source(2)].to_vec();
+        sources.push((0..100).step_by(2).map(|key| row(key, 9)).collect());
+        for at in 0..10 {
+            let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
+            let mut cursor = MergeCursor::new(cursors, &[]);
+            cursor.seek_to_last().unwrap();
+            let (version, mut found) = (Version::from_ticks(at), Vec::new());
+            while cursor.valid() {
+                if cursor.version() > version {
+                    cursor.previous_at(version).unwrap();
+                } else {
+                    found.push((cursor.key()[0], cursor.version().ticks()));
+                    cursor.previous_key().unwrap();
+                }
+            }
+            let newest = |key: u8| if at == 9 && key.is_multiple_of(2) { 9 } else { at.min(6) };
+            let expected = (0..100).rev().map(|key| (key, newest(key)));
+            assert_eq!(found, expected.filter(|(_, version)| *version > 0).collect::<Vec<_>>());
+            assert!(cursor.sources.iter().all(|source| source.seeks == 1));
+        }
+    }
 
     proptest! {
         /// Any walk, both ways, sees what one sorted list of all entries would show.

@@ -140,6 +140,11 @@ impl<F: SortedFile> Cursor for Source<'_, F> {
     }
 
     #[inline]
+    fn previous_at(&mut self, at: Version) -> Result<()> {
+        each!(self, cursor => cursor.previous_at(at))
+    }
+
+    #[inline]
     fn walk(&mut self, walker: &mut impl Walker) -> Result<()> {
         each!(self, cursor => cursor.walk(walker))
     }

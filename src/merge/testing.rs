@@ -30,6 +30,7 @@ pub(super) enum Op {
     SeekBefore(Vec<u8>),
     Last,
     PreviousKey,
+    PreviousAt(u64),
 }
 
 impl Op {
@@ -44,6 +45,7 @@ impl Op {
             Self::SeekBefore(key) => cursor.seek_before(key),
             Self::Last => cursor.seek_to_last(),
             Self::PreviousKey => cursor.previous_key(),
+            Self::PreviousAt(at) => cursor.previous_at(Version::from_ticks(*at)),
         });
         cursor.valid().then(|| Row {
             key: cursor.key().to_vec(),
@@ -67,6 +69,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(Op::SeekBefore),
         1 => Just(Op::Last),
         4 => Just(Op::PreviousKey),
+        4 => (0u64..4).prop_map(Op::PreviousAt),
     ]
 }
 
@@ -100,11 +103,13 @@ pub(super) struct VecCursor {
     at: Option<usize>,
     /// See [`Cursor::kept`]: here all that there is.
     kept: usize,
+    /// How often it was told where to go.
+    pub(super) seeks: usize,
 }
 
 impl VecCursor {
     pub(super) fn new(rows: &[Row]) -> Self {
-        Self { rows: rows.to_vec(), at: None, kept: 0 }
+        Self { rows: rows.to_vec(), at: None, kept: 0, seeks: 0 }
     }
 
     fn row(&self) -> Option<&Row> {
@@ -116,15 +121,28 @@ impl VecCursor {
         self.at = (at < self.rows.len()).then_some(at);
         self.kept = common_prefix(&before, self.key());
     }
+
+    fn put_before(&mut self, key: &[u8]) {
+        let before = match self.rows.partition_point(|row| *row.key < *key) {
+            0 => self.rows.len(),
+            before => {
+                let key = self.rows[before - 1].key.clone();
+                self.rows.partition_point(|row| row.key < key)
+            }
+        };
+        self.put(before);
+    }
 }
 
 impl Cursor for VecCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.seeks += 1;
         self.put(self.rows.partition_point(|row| *row.key < *key));
         Ok(())
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
+        self.seeks += 1;
         self.put(0);
         Ok(())
     }
@@ -167,18 +185,13 @@ impl Cursor for VecCursor {
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        let before = match self.rows.partition_point(|row| *row.key < *key) {
-            0 => self.rows.len(),
-            before => {
-                let key = self.rows[before - 1].key.clone();
-                self.rows.partition_point(|row| row.key < key)
-            }
-        };
-        self.put(before);
+        self.seeks += 1;
+        self.put_before(key);
         Ok(())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
+        self.seeks += 1;
         let last = self.rows.last().map(|last| &last.key);
         self.put(last.map_or(0, |last| self.rows.partition_point(|row| row.key < *last)));
         Ok(())
@@ -186,7 +199,20 @@ impl Cursor for VecCursor {
 
     fn previous_key(&mut self) -> Result<()> {
         let key = self.key().to_vec();
-        self.seek_before(&key)
+        self.put_before(&key);
+        Ok(())
+    }
+
+    fn previous_at(&mut self, at: Version) -> Result<()> {
+        let Some(row) = self.row().filter(|row| row.version > at.ticks()).cloned() else {
+            return Ok(());
+        };
+        let is_seen = |other: &Row| other.key == row.key && other.version <= at.ticks();
+        match self.rows.iter().position(is_seen) {
+            Some(older) => self.put(older),
+            None => self.put_before(&row.key),
+        }
+        Ok(())
     }
 }
 

@@ -217,19 +217,22 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
     /// Goes to the newest version of the key that the view shows. Where there is none, goes on
     /// to the next key and says `false`.
     fn find_visible_version(&mut self) -> Result<bool> {
-        let at = self.examiner.at;
         self.key.clear();
         self.key.extend_from_slice(self.merge.key());
-        while self.merge.valid() && self.merge.version() > at && self.merge.key() == self.key {
-            self.merge.next()?;
+        match self.direction {
+            Direction::Forward => self.pass_newer_versions()?,
+            Direction::Reverse => self.merge.previous_at(self.examiner.at)?,
         }
-        if self.merge.valid() && self.merge.key() == self.key {
-            return Ok(true);
+        Ok(self.merge.valid() && self.merge.key() == self.key)
+    }
+
+    /// Goes forward over the versions of the key that are newer than the view.
+    fn pass_newer_versions(&mut self) -> Result<()> {
+        let Self { merge, key, examiner, .. } = self;
+        while merge.valid() && merge.version() > examiner.at && merge.key() == *key {
+            merge.next()?;
         }
-        if self.direction == Direction::Reverse {
-            self.merge.seek_before(&self.key)?;
-        }
-        Ok(false)
+        Ok(())
     }
 
     /// Goes on from a key that a range tombstone deletes. Where a source holds nothing newer than

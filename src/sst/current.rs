@@ -25,6 +25,17 @@ pub(super) struct Current {
     pub(super) kept: usize,
 }
 
+/// After so many versions of one key, what is wanted is looked up rather than walked to.
+pub(super) const VERSIONS_WALKED: usize = 16;
+
+/// What a walk over older entries of a key came to.
+pub(super) enum Older {
+    Found,
+    IsNone,
+    /// The end of the block, or many entries of the key.
+    MayFollow,
+}
+
 /// Where a step within a block came to.
 pub(super) struct Advanced<'b> {
     /// It is the same key.
@@ -89,6 +100,25 @@ impl Current {
         let (version, value) = block.body(entry)?;
         self.set_parts(entry, version, value);
         Ok(())
+    }
+
+    /// Goes over older entries of its key, of which the next is the entry after, to the newest at or before
+    /// `at`.
+    pub(super) fn go_older(&mut self, block: &Block<'_>, at: Version) -> Result<Older, Damage> {
+        for _ in 0..VERSIONS_WALKED {
+            if self.next >= block.end() {
+                return Ok(Older::MayFollow);
+            }
+            let entry = block.entry(self.next)?;
+            if !entry.has_key(&self.key) {
+                return Ok(Older::IsNone);
+            }
+            self.set_body(block, &entry)?;
+            if self.version <= at {
+                return Ok(Older::Found);
+            }
+        }
+        Ok(Older::MayFollow)
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 use super::Reader;
 use super::ahead::Ahead;
 use super::block::{Block, Shape};
-use super::current::{Advanced, Current};
+use super::current::{Advanced, Current, Older, VERSIONS_WALKED};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::{BLOCK_END_BYTES, Place};
 use super::run::{FirstEntry, Run};
@@ -16,9 +16,6 @@ use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
 use crate::version::Version;
-
-/// After so many older versions of one key, the next key is looked up rather than walked to.
-const VERSIONS_WALKED: usize = 16;
 
 /// Room that is made for a key, so that it does not grow with the first that are put together.
 const KEY_ROOM: usize = 128;
@@ -220,6 +217,31 @@ impl<'a> SstCursor<'a> {
         Ok(())
     }
 
+    /// Goes to the newest entry of the current key at or before `at`, if it is near. The run stays, as
+    /// the block does.
+    fn go_older(&mut self, at: Version) -> Result<Older> {
+        let Some(open) = &self.block else { return Ok(Older::IsNone) };
+        let block = Block::walk(open.held.payload(), open.shape);
+        let gone = self.current.go_older(&block, at);
+        gone.map_err(|damage| self.reader.damage(damage, &open.handle))
+    }
+
+    /// The same where it may be in a block after, or behind many entries of the key; if there is none,
+    /// goes to the key before.
+    fn seek_older(&mut self, at: Version) -> Result<()> {
+        let is_at_end = self.block.as_ref().is_some_and(|open| self.current.next >= open.shape.end);
+        if is_at_end && self.may_be_in_block(&self.current.key, at)? {
+            // It would be in this block, but is not.
+            return self.previous_key();
+        }
+        let key = self.current.key.clone();
+        self.seek_version(&key, at)?;
+        if self.current.valid && self.current.key == key {
+            return Ok(());
+        }
+        self.seek_last(Some(&key))
+    }
+
     /// Positions on the newest entry of the last key, or of the last before `before`.
     fn seek_last(&mut self, before: Option<&[u8]>) -> Result<()> {
         self.leave();
@@ -410,11 +432,22 @@ impl Cursor for SstCursor<'_> {
             return Ok(());
         }
         if self.run.is_empty() {
-            // The entry is its key's newest, so what is before it is in its block or the one before.
+            // What is before the key is in its block or, mostly, the one before.
             let key = std::mem::take(&mut self.current.key);
             self.leave();
             return self.go_back(Some(&key));
         }
         self.pop_run()
+    }
+
+    fn previous_at(&mut self, at: Version) -> Result<()> {
+        if self.version() <= at {
+            return Ok(());
+        }
+        match self.go_older(at)? {
+            Older::Found => Ok(()),
+            Older::IsNone => self.previous_key(),
+            Older::MayFollow => self.seek_older(at),
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::shelf::Shelf;
 use super::world::{Step, TABLE, TickingClock, World, version};
 use crate::key::KeyBounds;
 use crate::read::scan::STEPS_BEFORE_SEEK;
@@ -46,9 +47,20 @@ fn pages(
     limits: &ScanLimits,
     start: Option<&(Vec<u8>, Vec<u8>)>,
 ) -> PageData {
+    page_at(world, world.newest(), ranges, direction, limits, start)
+}
+
+fn page_at(
+    world: &World,
+    at: u64,
+    ranges: &[ScanRange],
+    direction: Direction,
+    limits: &ScanLimits,
+    start: Option<&(Vec<u8>, Vec<u8>)>,
+) -> PageData {
     let request = ScanRequest { table: TABLE, ranges, direction, start };
-    let (at, clock) = (version(world.newest()), TickingClock::default());
-    scan(&world.view, request, limits, ScanHooks::default(), at, &clock).unwrap()
+    let clock = TickingClock::default();
+    scan(&world.view, request, limits, ScanHooks::default(), version(at), &clock).unwrap()
 }
 
 fn all() -> KeyBounds {
@@ -222,6 +234,38 @@ fn a_deadline_between_touching_ranges_ends_a_page_at_the_next_key() {
     // The clock is looked at after 64 keys, which are all of two ranges.
     assert_eq!((page.stop, page.examined), (StopReason::Deadline, 64));
     assert_eq!(page.next, Some((key(PARTITIONS - 3), key(ROWS - 1))));
+}
+
+/// In reverse, keys whose newest version is too new are walked over as others are, whether there is an
+/// older version of them or not.
+#[test]
+fn a_reverse_page_does_not_seek_for_older_versions() {
+    let limits = ScanLimits::default();
+    for before in grids().skip(1) {
+        let overwritten = before.len() as u64;
+        for place in [vec![], vec![Step::Flush], vec![Step::Flush, Step::Sink(0)]] {
+            let steps = [before.clone(), grid(), place].concat();
+            let world = World::with_shelf(&steps, Shelf::of_large_blocks());
+            let cost = |at: u64, rows: u64| {
+                let before = world.lookups();
+                let page = page_at(
+                    &world,
+                    at,
+                    &[ScanRange::new(all(), all())],
+                    Direction::Reverse,
+                    &limits,
+                    None,
+                );
+                assert_eq!((page.len() as u64, page.examined), (rows, PARTITIONS * ROWS));
+                world.lookups() - before
+            };
+            let newest = cost(world.newest(), PARTITIONS * ROWS);
+            for (at, rows) in [(1, 1), (overwritten, PARTITIONS * ROWS)] {
+                let cost = cost(at, rows);
+                assert!(cost <= 2 * newest, "{cost} instead of {newest} at {at}");
+            }
+        }
+    }
 }
 
 /// R-E12: a page whose one row is over the limit takes nothing more, not even a row of no bytes.

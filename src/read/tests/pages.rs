@@ -5,7 +5,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::world::{
-    KEYS, Live, Pair, Step, TABLE, TickingClock, World, component, pair, steps, version,
+    KEYS, Live, Pair, Step, TABLE, TickingClock, World, component, pair, rewrites, steps, version,
 };
 use crate::error::Error;
 use crate::key::KeyBounds;
@@ -189,6 +189,25 @@ impl Query {
         live.value.len() >= self.least_len
     }
 
+    /// Goes through all pages, which together have to be the model's rows.
+    fn check_pages(&self, world: &World, at: u64) {
+        let live = self.live_rows(world, at);
+        let mut found = Vec::new();
+        let mut start = self.start.clone();
+        for pages in 0.. {
+            assert!(pages < 400, "a scan of a few dozen keys ends");
+            let page = self.page(world, at, start.as_ref());
+            self.check_page(&live, start.as_ref(), &page);
+            found.extend(page.rows().map(owned));
+            match page.next {
+                Some(next) => start = Some(next),
+                None => break,
+            }
+        }
+        let expected: Vec<Row> = live.into_iter().filter(|row| self.wants(row)).collect();
+        assert_eq!(found, expected, "{self:?} at {at}");
+    }
+
     fn check_page(&self, live: &[Row], from: Option<&Pair>, page: &PageData) {
         let rows: Vec<Row> = page.rows().map(owned).collect();
         let size = |((pk, rk), live): &Row| pk.len() + rk.len() + live.value.len();
@@ -248,22 +267,22 @@ proptest! {
     ) {
         let world = World::new(&steps);
         for (query, at) in queries {
-            let at = at.index(steps.len() + 1) as u64;
-            let live = query.live_rows(&world, at);
-            let mut found = Vec::new();
-            let mut start = query.start.clone();
-            for pages in 0.. {
-                assert!(pages < 400, "a scan of a few dozen keys ends");
-                let page = query.page(&world, at, start.as_ref());
-                query.check_page(&live, start.as_ref(), &page);
-                found.extend(page.rows().map(owned));
-                match page.next {
-                    Some(next) => start = Some(next),
-                    None => break,
-                }
-            }
-            let expected: Vec<Row> = live.into_iter().filter(|row| query.wants(row)).collect();
-            prop_assert_eq!(found, expected, "{:?} at {}", query, at);
+            query.check_pages(&world, at.index(steps.len() + 1) as u64);
+        }
+    }
+
+    /// Also where each key has many versions on both sides of the one that is read.
+    #[test]
+    fn reverse_pages_at_any_version_are_the_rows_of_the_model(
+        steps in rewrites(),
+        limits in limits(),
+        start in proptest::option::weighted(0.2, pair()),
+    ) {
+        let world = World::new(&steps);
+        let (ranges, direction) = (vec![ScanRange::all()], Direction::Reverse);
+        let query = Query { ranges, direction, limits, least_len: 0, start };
+        for at in (0..=world.newest()).step_by(3) {
+            query.check_pages(&world, at);
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) struct Shelf {
     tombstones: Vec<RangeTombstone>,
     flushed: Version,
     next: FileId,
-    pub(super) block_bytes: usize,
+    block_bytes: usize,
     /// In a file of a deeper level.
-    pub(super) keys_per_file: usize,
+    keys_per_file: usize,
 }
 
 impl Shelf {
@@ -50,6 +50,17 @@ impl Shelf {
             block_bytes: 64,
             keys_per_file: 5,
         }
+    }
+
+    /// With blocks and files in which there are more keys than cross their ends.
+    pub(super) fn of_large_blocks() -> Self {
+        Self { block_bytes: 1 << 10, keys_per_file: 1_000, ..Self::new() }
+    }
+
+    /// How often a block was looked for in the cache.
+    pub(super) fn lookups(&self) -> u64 {
+        let stats = self.cache.stats();
+        stats.hits + stats.misses
     }
 
     pub(super) fn flush(&mut self, frozen: &[Frozen], last: Version) -> Arc<LevelState> {

@@ -61,6 +61,17 @@ pub(super) fn pair() -> impl Strategy<Value = Pair> {
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    steps_with(KEYS, 60)
+}
+
+/// With so few keys that each has many versions.
+pub(super) fn rewrites() -> impl Strategy<Value = Vec<Step>> {
+    steps_with(&KEYS[3..6], 150)
+}
+
+fn steps_with(keys: &'static [&[u8]], len: usize) -> impl Strategy<Value = Vec<Step>> {
+    let component = || select(keys).prop_map(<[u8]>::to_vec);
+    let pair = || (component(), component());
     let step = prop_oneof![
         16 => (pair(), 0usize..6).prop_map(|(pair, len)| Step::Put(pair, len)),
         4 => pair().prop_map(Step::Delete),
@@ -70,7 +81,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Flush),
         2 => (0usize..2).prop_map(Step::Sink),
     ];
-    proptest::collection::vec(step, 0..60)
+    proptest::collection::vec(step, 0..len)
 }
 
 /// What a row is to a reader.
@@ -101,9 +112,13 @@ fn value(version: u64, len: usize) -> Vec<u8> {
 
 impl World {
     pub(super) fn new(steps: &[Step]) -> Self {
+        Self::with_shelf(steps, Shelf::new())
+    }
+
+    pub(super) fn with_shelf(steps: &[Step], shelf: Shelf) -> Self {
         let levels = Arc::new(LevelState::empty(SegmentId::new(1)));
         let view = View::new(0, Arc::new(Memtable::new()), Vec::new(), levels, 1 << 20);
-        let mut world = Self { steps: Vec::new(), view, shelf: Shelf::new() };
+        let mut world = Self { steps: Vec::new(), view, shelf };
         // Neighbours on both sides that no read of the table may show.
         for table in [TableId::new(6), TableId::new(8)] {
             let prefix = key::encode_partition(table, b"a");
@@ -111,6 +126,11 @@ impl World {
         }
         steps.iter().for_each(|step| world.take(step));
         world
+    }
+
+    /// How often a block of a file was looked for in the cache so far.
+    pub(super) fn lookups(&self) -> u64 {
+        self.shelf.lookups()
     }
 
     pub(super) fn newest(&self) -> u64 {

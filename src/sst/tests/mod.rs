@@ -300,6 +300,17 @@ fn a_key_with_many_versions_crosses_blocks() {
         newest.reverse();
         let back = scan_back(&reader).unwrap();
         assert_eq!(back.into_iter().map(|r| (r.key, r.version)).collect::<Vec<_>>(), newest);
+
+        for at in [1, 2, 3, 999, 39_999] {
+            let mut cursor = reader.cursor();
+            cursor.seek_before(b"z").unwrap();
+            cursor.previous_at(Version::from_ticks(at)).unwrap();
+            let of_hot = (&b"hot"[..], at / 2 * 2);
+            let expected = if at == 1 { (&b"a"[..], 3) } else { of_hot };
+            assert_eq!((cursor.key(), cursor.version().ticks()), expected);
+            cursor.previous_key().unwrap();
+            assert_eq!(cursor.key(), if at == 1 { &b""[..] } else { b"a" });
+        }
     }
 }
 

@@ -45,6 +45,7 @@ enum Step {
     Next,
     NextKey,
     PreviousKey,
+    PreviousAt(u64),
     Seek,
     SeekBefore,
     /// Over so many keys.
@@ -58,6 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, prop::sample::Index, bool)>> {
         4 => Just(Step::Next),
         2 => Just(Step::NextKey),
         4 => Just(Step::PreviousKey),
+        4 => (0u64..30).prop_map(Step::PreviousAt),
         2 => Just(Step::Seek),
         1 => Just(Step::SeekBefore),
         2 => (0usize..90).prop_map(Step::Walk),
@@ -84,6 +86,11 @@ fn model_step(rows: &[Row], at: usize, step: Step, key: &[u8]) -> usize {
         Step::Next => at + 1,
         Step::NextKey => rows.partition_point(|row| row.key <= rows[at].key),
         Step::PreviousKey => before(first(&rows[at].key)),
+        Step::PreviousAt(version) if rows[at].version <= version => at,
+        Step::PreviousAt(version) => {
+            let is_seen = |row: &Row| row.key == rows[at].key && row.version <= version;
+            rows.iter().position(is_seen).unwrap_or_else(|| before(first(&rows[at].key)))
+        }
     }
 }
 
@@ -136,6 +143,7 @@ proptest! {
                 Step::Next => cursor.next(),
                 Step::NextKey => cursor.next_key(),
                 Step::PreviousKey => cursor.previous_key(),
+                Step::PreviousAt(version) => cursor.previous_at(Version::from_ticks(version)),
                 Step::Seek => cursor.seek(&key),
                 Step::SeekBefore => cursor.seek_before(&key),
                 Step::First => cursor.seek_to_first(),
