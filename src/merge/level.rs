@@ -190,7 +190,6 @@ impl<F: SortedFile> Cursor for LevelCursor<'_, F> {
         if cursor.valid() { Ok(()) } else { self.settle_backward() }
     }
 
-    #[inline]
     fn previous_at(&mut self, at: Version) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.previous_at(at)?;

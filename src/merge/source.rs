@@ -139,7 +139,7 @@ impl<F: SortedFile> Cursor for Source<'_, F> {
         each!(self, cursor => cursor.previous_key())
     }
 
-    #[inline]
+    // Not inline: what a walk seldom needs would cost each row of the others 1.4 % more instructions.
     fn previous_at(&mut self, at: Version) -> Result<()> {
         each!(self, cursor => cursor.previous_at(at))
     }

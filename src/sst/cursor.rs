@@ -228,6 +228,7 @@ impl<'a> SstCursor<'a> {
 
     /// The same where it may be in a block after, or behind many entries of the key; if there is none,
     /// goes to the key before.
+    #[cold]
     fn seek_older(&mut self, at: Version) -> Result<()> {
         let is_at_end = self.block.as_ref().is_some_and(|open| self.current.next >= open.shape.end);
         if is_at_end && self.may_be_in_block(&self.current.key, at)? {
