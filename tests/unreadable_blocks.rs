@@ -130,3 +130,49 @@ fn r_e22_salvage_reads_around_what_the_device_cannot_read() {
         assert!(refused.get(kind).is_some_and(|count| *count > 1), "{kind:?}: {refused:?}");
     }
 }
+
+/// Whatever the reading at which a block begins to fail, nothing that was made up is written, and no row is
+/// missing afterwards that was shown, or of which nothing was told.
+#[test]
+fn r_e22_blocks_that_begin_to_fail_during_salvage() {
+    let image = image();
+    let mut failed = 0;
+    for (path, bytes) in &image {
+        for (offset, reads) in
+            (0..bytes.len()).step_by(BLOCK_BYTES).flat_map(|at| (1..5).map(move |n| (at, n)))
+        {
+            let env = SimEnv::new(2);
+            image.iter().for_each(|(path, bytes)| env.write_file(path, bytes));
+            env.spoil_after(path, offset as u64, reads).unwrap();
+            let context = format!("{path:?} at {offset} of {}, after {reads} reads", bytes.len());
+            let (mut shown, mut name, mut is_told) = (None, "t".to_owned(), false);
+            match Database::open(DIR, options(&env).recovery(Recovery::Salvage)) {
+                Ok(db) => {
+                    let report = db.recovery_report();
+                    is_told = !report.lost.is_empty();
+                    name = report.renamed_tables.first().cloned().unwrap_or(name);
+                    shown = db.table(&name).and_then(|table| read_all(&table)).ok();
+                    let _ = db.close();
+                }
+                Err(Error::Io(error)) => {
+                    failed += 1;
+                    assert_eq!((error.action, &error.path), ("read", path), "{context}");
+                }
+                Err(error) => panic!("{context}: {error:?}"),
+            }
+            let healed = SimEnv::new(2);
+            for name in env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK") {
+                let path = Path::new(DIR).join(name);
+                healed.write_file(&path, &env.read_file(&path).unwrap());
+            }
+            let db = Database::open(DIR, options(&healed)).expect(&context);
+            let left = db.table(&name).and_then(|table| read_all(&table)).expect(&context);
+            assert_eq!(left, shown.unwrap_or(left), "{context}");
+            assert!(
+                left == ROWS as usize || is_told,
+                "{context}: {left} rows, and nothing is told"
+            );
+        }
+    }
+    assert!(failed > 10, "{failed} openings failed");
+}

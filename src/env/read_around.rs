@@ -2,7 +2,9 @@
 //! comes to what is behind it.
 //!
 //! Invariant: what it makes up is in whole blocks of [`FILLER`], which no checksum accepts, and it knows the
-//! place of each. What it does not know of was read. Once salvage has read all, reads fail as they do.
+//! place of each. What it does not know of was read. Once the gaps are settled the bytes of a file are the same
+//! at each reading, made up or not, or the reading fails: so what is written after that has nothing made up in it
+//! but in the gaps that are known. Once salvage has read all, reads fail as they do.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,10 +28,49 @@ pub(crate) struct ReadAround {
 /// What could not be read.
 #[derive(Debug, Default)]
 struct Gaps {
-    /// The blocks, and what the system said.
-    blocks: BTreeMap<(PathBuf, u64), String>,
-    /// No more are to be added.
-    is_complete: bool,
+    files: BTreeMap<PathBuf, BTreeMap<u64, Gap>>,
+    stage: Stage,
+}
+
+/// A block that could not be read.
+#[derive(Debug)]
+struct Gap {
+    /// What the system said.
+    reason: String,
+    /// It was given out by [`ReadAround::take_unreadable`].
+    is_told: bool,
+}
+
+/// What becomes of a read that fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// It is a gap, if it was none before.
+    #[default]
+    Looking,
+    /// An error, but in a gap, which is never read again.
+    Settled,
+    /// An error.
+    Complete,
+}
+
+impl Gaps {
+    fn add(&mut self, file: &Path, block: u64, error: &io::Error) {
+        let blocks = self.files.entry(file.to_owned()).or_default();
+        blocks.entry(block).or_insert_with(|| Gap { reason: error.to_string(), is_told: false });
+    }
+
+    /// Whether something of it is in a gap, and the gaps are settled.
+    fn covers(&self, file: &Path, offset: u64, len: usize) -> bool {
+        let Some(blocks) = self.files.get(file).filter(|_| self.stage == Stage::Settled) else {
+            return false;
+        };
+        blocks.range(block_of(offset)..offset + len as u64).next().is_some()
+    }
+}
+
+/// Where the block begins that an offset is in.
+fn block_of(offset: u64) -> u64 {
+    offset - offset % BLOCK_BYTES as u64
 }
 
 /// Bytes of a file that the device fails to read.
@@ -66,28 +107,39 @@ impl ReadAround {
 
     /// Whether a part of that file could not be read so far.
     pub(crate) fn has_gaps(&self, path: &Path) -> bool {
-        let from = (path.to_owned(), 0);
-        self.gaps.lock().blocks.range(from..).next().is_some_and(|((file, _), _)| file == path)
+        self.gaps.lock().files.contains_key(path)
     }
 
     /// What could not be read so far, and is told for the first time.
     pub(crate) fn take_unreadable(&self) -> Vec<Unreadable> {
         let mut told: Vec<Unreadable> = Vec::new();
-        for ((file, offset), reason) in std::mem::take(&mut self.gaps.lock().blocks) {
-            let bytes = BLOCK_BYTES as u64;
-            match told.last_mut() {
-                Some(last) if last.file == file && last.offset + last.bytes == offset => {
-                    last.bytes += bytes;
+        for (file, blocks) in &mut self.gaps.lock().files {
+            for (&offset, gap) in blocks.iter_mut().filter(|(_, gap)| !gap.is_told) {
+                gap.is_told = true;
+                let bytes = BLOCK_BYTES as u64;
+                match told.last_mut() {
+                    Some(last) if last.file == *file && last.offset + last.bytes == offset => {
+                        last.bytes += bytes;
+                    }
+                    _ => {
+                        let (file, reason) = (file.clone(), gap.reason.clone());
+                        told.push(Unreadable { file, offset, bytes, reason });
+                    }
                 }
-                _ => told.push(Unreadable { file, offset, bytes, reason }),
             }
         }
         told
     }
 
+    /// From here on the gaps are those that are known, whatever the device gives of them, and any other read
+    /// that fails is an error, of files that are open too. Files with gaps are not to be written to.
+    pub(crate) fn settle(&self) {
+        self.gaps.lock().stage = Stage::Settled;
+    }
+
     /// From here on a read that fails is an error, of files that are open too.
     pub(crate) fn complete(&self) {
-        self.gaps.lock().is_complete = true;
+        self.gaps.lock().stage = Stage::Complete;
     }
 }
 
@@ -140,18 +192,30 @@ struct FileAround {
 }
 
 impl FileAround {
+    /// Whether something of it is never to be read.
+    fn is_gap(&self, offset: u64, len: usize) -> bool {
+        self.gaps.lock().covers(&self.path, offset, len)
+    }
+
     /// Reads what lies in one block, or makes it up.
     fn read_block(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.is_gap(offset, buf.len()) {
+            if offset + buf.len() as u64 > self.file.len()? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            buf.fill(FILLER);
+            return Ok(());
+        }
         let Err(error) = read_once(&*self.file, buf, offset)? else { return Ok(()) };
         // A disk that is gone has nothing behind it.
         let answers = self.path.parent().is_none_or(|dir| self.disk.list(dir).is_ok());
         let mut gaps = self.gaps.lock();
-        if gaps.is_complete || !answers {
+        if gaps.stage != Stage::Looking || !answers {
             return Err(error);
         }
-        let block = offset - offset % BLOCK_BYTES as u64;
+        let block = block_of(offset);
         tracing::warn!(file = ?self.path, offset = block, %error, "cannot read a block, and goes on");
-        gaps.blocks.entry((self.path.clone(), block)).or_insert_with(|| error.to_string());
+        gaps.add(&self.path, block, &error);
         buf.fill(FILLER);
         Ok(())
     }
@@ -167,7 +231,7 @@ fn read_once(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<io:
 
 impl DiskFile for FileAround {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        if read_once(&*self.file, buf, offset)?.is_ok() {
+        if !self.is_gap(offset, buf.len()) && read_once(&*self.file, buf, offset)?.is_ok() {
             return Ok(());
         }
         let (mut rest, mut at) = (buf, offset);
@@ -246,12 +310,42 @@ mod tests {
         assert_eq!(around.take_unreadable(), [gap(BLOCK, 2 * BLOCK), gap(5 * BLOCK, BLOCK)]);
         assert_eq!(around.take_unreadable(), []);
         around.survey(path).unwrap();
-        assert_eq!(around.take_unreadable().len(), 2);
+        assert_eq!(around.take_unreadable(), [], "each is told once");
+        assert!(around.has_gaps(path), "and known all the same");
         around.complete();
         assert!(file.read_at(&mut [0; 10], BLOCK).is_err() && around.survey(path).is_err());
         // Written to again it can be read.
         file.write_at(&bytes, 0).unwrap();
         around.survey(path).unwrap();
         assert_eq!(around.take_unreadable(), []);
+    }
+
+    /// What was written after a reading that showed it is what the next one shows.
+    #[test]
+    fn settled_gaps_stay_and_no_others_come() {
+        const BLOCK: u64 = BLOCK_BYTES as u64;
+        let (env, path) = (SimEnv::new(1), Path::new("/db/file"));
+        env.write_file(path, &[7; 3 * BLOCK_BYTES + 100]);
+        env.spoil(path, BLOCK).unwrap();
+        env.spoil(path, 3 * BLOCK).unwrap();
+        env.spoil_after(path, 2 * BLOCK, 2).unwrap();
+        let around = ReadAround::new(env.disk());
+        let file = around.open(path).unwrap();
+        around.survey(path).unwrap();
+        around.settle();
+        // The device gives it, this time.
+        env.disk().open(path).unwrap().write_at(&[7], BLOCK).unwrap();
+        let mut expected = vec![7; 3 * BLOCK_BYTES + 100];
+        expected[BLOCK_BYTES..2 * BLOCK_BYTES].fill(FILLER);
+        expected[3 * BLOCK_BYTES..].fill(FILLER);
+        let mut read = vec![0; expected.len()];
+        file.read_at(&mut read, 0).unwrap();
+        assert_eq!(read, expected);
+        assert!(file.read_at(&mut read, 0).is_err(), "what was no gap is none now");
+        assert!(file.read_at(&mut [0; 1], 3 * BLOCK - 1).is_err());
+        file.read_at(&mut [0; 100], 3 * BLOCK).unwrap();
+        let beyond = file.read_at(&mut [0; 2], 3 * BLOCK + 99).unwrap_err();
+        assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(around.take_unreadable().len(), 2);
     }
 }

@@ -184,13 +184,16 @@ impl Replay<'_> {
         Ok(whole)
     }
 
-    /// Reads all segments through, to know what the device fails to read before any is walked.
+    /// Reads all segments through, to know what the device fails to read before any is walked. A block that
+    /// it fails to read only afterwards ends the replay: what was taken for proved of a segment that had no gap
+    /// would not be, and what is written again would have filler in it of which nobody was told.
     fn survey(&self, live: &[SegmentId]) -> Result<()> {
         let Some(around) = self.around else { return Ok(()) };
         for id in live.iter().filter(|id| !self.repairs.contains(**id)) {
             let path = id.path(self.dir);
             around.survey(&path).map_err(|e| Error::io("read", &path, e))?;
         }
+        around.settle();
         Ok(())
     }
 

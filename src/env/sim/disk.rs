@@ -126,11 +126,11 @@ impl Storage {
         Ok(())
     }
 
-    pub(super) fn spoil(&self, path: &Path, offset: u64) -> io::Result<()> {
+    pub(super) fn spoil(&self, path: &Path, offset: u64, reads: u32) -> io::Result<()> {
         let inode = self.0.lock().inode(path)?;
         let mut inode = inode.lock();
         let offset = usize::try_from(offset).ok().filter(|offset| *offset < inode.bytes().len());
-        inode.spoil(offset.ok_or(io::ErrorKind::UnexpectedEof)?);
+        inode.spoil(offset.ok_or(io::ErrorKind::UnexpectedEof)?, reads);
         Ok(())
     }
 

@@ -42,14 +42,16 @@ fn position(offset: u64, len: usize) -> io::Result<usize> {
 impl DiskFile for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let _state = self.begin(Operation::Read)?;
-        let inode = self.inode.lock();
+        let mut inode = self.inode.lock();
         let start = position(offset, buf.len())?;
-        let bytes = inode.bytes().get(start..start + buf.len());
-        let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
-        if !inode.is_readable(start..start + buf.len()) {
+        let place = start..start + buf.len();
+        if inode.bytes().len() < place.end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !inode.is_readable(place.clone()) {
             return Err(io::Error::other("unreadable block"));
         }
-        buf.copy_from_slice(bytes);
+        buf.copy_from_slice(inode.bytes().get(place).unwrap_or_default());
         Ok(())
     }
 
@@ -118,8 +120,9 @@ impl DiskFile for SimFile {
 
     fn map(&self) -> io::Result<Mapping> {
         let _state = self.begin(Operation::Read)?;
-        let inode = self.inode.lock();
-        if !inode.is_readable(0..inode.bytes().len()) {
+        let mut inode = self.inode.lock();
+        let all = 0..inode.bytes().len();
+        if !inode.is_readable(all) {
             return Err(io::Error::other("unreadable block"));
         }
         Ok(Mapping::held(inode.bytes().into()))

@@ -3,7 +3,7 @@
 //! Invariant: the durable bytes with all unsynced changes applied in order are the live bytes,
 //! unless a sync failed since.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::CrashStyle;
@@ -17,8 +17,8 @@ pub(super) struct Inode {
     live: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
-    /// The blocks that cannot be read.
-    spoiled: BTreeSet<usize>,
+    /// The blocks that cannot be read once they were read so many times more.
+    spoiled: BTreeMap<usize, u32>,
 }
 
 #[derive(Debug)]
@@ -112,13 +112,18 @@ impl Inode {
         &self.live
     }
 
-    pub(super) fn spoil(&mut self, offset: usize) {
-        self.spoiled.insert(offset / BLOCK_BYTES);
+    pub(super) fn spoil(&mut self, offset: usize, reads: u32) {
+        self.spoiled.insert(offset / BLOCK_BYTES, reads);
     }
 
-    /// Whether all of it can be read.
-    pub(super) fn is_readable(&self, bytes: Range<usize>) -> bool {
-        bytes.is_empty() || self.spoiled.range(blocks(bytes)).next().is_none()
+    /// Whether all of it can be read, as it is now.
+    pub(super) fn is_readable(&mut self, bytes: Range<usize>) -> bool {
+        let read = if bytes.is_empty() { 0..0 } else { blocks(bytes) };
+        if self.spoiled.range(read.clone()).any(|(_, reads)| *reads == 0) {
+            return false;
+        }
+        self.spoiled.range_mut(read).for_each(|(_, reads)| *reads -= 1);
+        true
     }
 
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
@@ -129,7 +134,7 @@ impl Inode {
     /// What is written to can be read again.
     fn heal(&mut self, offset: usize, len: usize) {
         let written = blocks(offset..offset + len);
-        self.spoiled.retain(|block| !written.contains(block));
+        self.spoiled.retain(|block, _| !written.contains(block));
     }
 
     /// Writes bytes that are durable at once, and no other changes with them unless one cuts the file there.

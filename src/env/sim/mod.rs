@@ -165,7 +165,16 @@ impl SimEnv {
     /// # Errors
     /// `NotFound` if there is no such file, `UnexpectedEof` if it ends before.
     pub fn spoil(&self, path: &Path, offset: u64) -> io::Result<()> {
-        self.storage.spoil(path, offset)
+        self.spoil_after(path, offset, 0)
+    }
+
+    /// Has the block of that offset of a file be read so many times more, whole or in part, and then fail to be
+    /// read, until it is written to.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file, `UnexpectedEof` if it ends before.
+    pub fn spoil_after(&self, path: &Path, offset: u64, reads: u32) -> io::Result<()> {
+        self.storage.spoil(path, offset, reads)
     }
 
     /// Names of the files in a directory, sorted.

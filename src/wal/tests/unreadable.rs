@@ -10,9 +10,19 @@ const SEGMENT_BLOCKS: u64 = 8;
 
 /// Records in two segments, none of which says that anything was synced.
 fn unsynced(env: &SimEnv) -> Vec<Record> {
+    written(env, None)
+}
+
+/// Records in two segments. Those after the one that is synced say so.
+fn written(env: &SimEnv, synced: Option<u64>) -> Vec<Record> {
     let mut writer = create_with(env, plan(SEGMENT_BLOCKS * BLOCK_BYTES as u64));
     let all = records(1, &[LEN; 450]);
-    all.iter().for_each(|record| append(&mut writer, std::slice::from_ref(record)).unwrap());
+    for record in &all {
+        append(&mut writer, std::slice::from_ref(record)).unwrap();
+        if synced == Some(record.0) {
+            writer.sync().unwrap();
+        }
+    }
     drop(writer);
     all
 }
@@ -67,5 +77,54 @@ fn later_segments_are_kept_where_a_seal_or_a_header_cannot_be_read() {
         let later = all.iter().filter(|(version, _)| *version > in_first as u64);
         assert!(later.clone().count() > 100);
         assert!(later.clone().all(|record| found.contains(record)), "block {block}");
+    }
+}
+
+/// A log as the device gives it that reads all of it again: the same files, and no block that fails.
+fn healed(env: &SimEnv) -> SimEnv {
+    let healed = machine(1);
+    snapshot(env).iter().for_each(|(name, bytes)| healed.write_file(&dir().join(name), bytes));
+    healed
+}
+
+/// Whatever the reading at which a block begins to fail: what is shown is what is there afterwards, what is not
+/// is told, and where that cannot be, the log is as it was.
+#[test]
+fn a_block_that_begins_to_fail_in_a_salvage_is_told_of_or_ends_it() {
+    let block = 3 * BLOCK_BYTES as u64;
+    // What is not proved is hardened, what is damaged is written anew.
+    for (synced, damage) in [(None, None), (Some(440), Some(100))] {
+        let (mut failed, mut kept) = (0, 0);
+        for reads in 0..8 {
+            let context = format!("after {reads} reads, {damage:?}");
+            let env = machine(1);
+            written(&env, synced);
+            damage.iter().for_each(|at| env.flip(&segment(1), *at).unwrap());
+            let whole = healed(&env);
+            env.spoil_after(&segment(1), block, reads).unwrap();
+            match try_replay(&env, 1, Recovery::Salvage) {
+                Ok((found, replayed)) => {
+                    kept += 1;
+                    let is_told = replayed.lost.iter().any(|lost| lost.offset == block);
+                    let (all, _) = try_replay(&whole, 1, Recovery::Salvage).unwrap();
+                    assert_eq!(is_told, found != all, "{context}");
+                    assert_eq!(replay_all(&healed(&env)).0, found, "{context}");
+                }
+                Err(Error::Io(io)) => {
+                    failed += 1;
+                    assert_eq!((io.action, io.path), ("read", segment(1)), "{context}");
+                    let logs = |env: &SimEnv| {
+                        let files = snapshot(env).into_iter();
+                        files.filter(|(name, _)| name.ends_with(".log")).collect::<Vec<_>>()
+                    };
+                    assert_eq!(logs(&env), logs(&whole), "{context}");
+                    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+                    assert!(replayed.lost.iter().any(|lost| lost.offset == block), "{context}");
+                    assert!(found.len() > 350, "{context}: {} records", found.len());
+                }
+                Err(error) => panic!("{context}: {error:?}"),
+            }
+        }
+        assert!(failed > 1 && kept > 1, "{failed} salvages failed, {kept} did not");
     }
 }
