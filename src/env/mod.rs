@@ -5,6 +5,7 @@
 //! engine reaches neither file system, clock nor threads except through these traits. Of
 //! other rooms it calls version alone.
 
+mod aside;
 mod deferred;
 mod mapping;
 mod read_around;
@@ -22,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use aside::damaged_name;
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};

@@ -18,7 +18,7 @@ use super::tree::{Found, OpenContext, Opened, Tree};
 use super::value_file::{ValueContext, ValueFile};
 use super::values::Values;
 use crate::cache::BlockCache;
-use crate::env::{Disk, ReadAround};
+use crate::env::{Disk, ReadAround, damaged_name};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::{ReadMode, Recovery};
 use crate::sst::{self, FileId, FileMeta, Reader};
@@ -209,7 +209,8 @@ impl Opening<'_> {
     }
 
     pub(super) fn rename_damaged(&self, path: &Path) {
-        if let Err(error) = self.disk.rename(path, &path.with_extension("damaged")) {
+        let name = damaged_name(self.disk, &path.with_extension(""));
+        if let Err(error) = name.and_then(|name| self.disk.rename(path, &name)) {
             tracing::warn!(?path, %error, "a damaged file keeps its name");
         }
     }

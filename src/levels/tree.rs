@@ -19,7 +19,7 @@ use super::state::{Change, LevelState};
 use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
-use crate::env::{Clock, Disk, Jobs};
+use crate::env::{Clock, Disk, Jobs, damaged_name};
 use crate::error::{Corruption, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
@@ -282,9 +282,8 @@ impl Tree {
             self.janitor.remove(path);
             return;
         }
-        let mut aside = path.clone().into_os_string();
-        aside.push(".damaged");
-        if let Err(error) = self.disk.rename(&path, aside.as_ref()) {
+        let name = damaged_name(&*self.disk, &path);
+        if let Err(error) = name.and_then(|name| self.disk.rename(&path, &name)) {
             tracing::warn!(?path, %error, "a file that was replaced keeps its name");
         }
     }

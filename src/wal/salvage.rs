@@ -1,16 +1,17 @@
 //! [`Repairs`]: replaces damaged segments by what was whole in them, so that the next opening can
-//! be strict; the damaged file stays beside it under the name extension `damaged`.
+//! be strict; the damaged file stays beside it under a name with the
+//! extension `damaged` that no other has.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::record::{HEADER_BYTES, Header, Kind, Place, payload_crc, push_record};
 use super::scan::{Scan, WINDOW_BYTES};
 use super::segment::{self, SegmentId};
 use super::walk::{Walk, walk};
-use crate::env::{Disk, DiskFile};
+use crate::env::{Disk, DiskFile, damaged_name};
 use crate::error::{Error, Result};
 use crate::options::Recovery;
 use crate::version::Version;
@@ -74,7 +75,7 @@ impl Repairs {
     pub(super) fn finish(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         for id in &self.given_up {
             let path = id.path(dir);
-            let renamed = disk.rename(&path, &damaged_name(&path));
+            let renamed = damaged_name(disk, &path).and_then(|name| disk.rename(&path, &name));
             renamed.map_err(|e| Error::io("rename", &path, e))?;
         }
         if self.given_up.is_empty() && self.damaged.is_empty() {
@@ -84,22 +85,9 @@ impl Repairs {
     }
 }
 
-fn damaged_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".damaged");
-    name.into()
-}
-
-/// Gives a damaged file its other name, too, which an earlier one loses; nothing if it is missing.
+/// Gives a damaged file its other name, too; nothing if it is missing.
 fn keep_damaged(disk: &dyn Disk, path: &Path) -> Result<()> {
-    let name = damaged_name(path);
-    let shared = match disk.share(path, &name) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            disk.remove(&name).and_then(|()| disk.share(path, &name))
-        }
-        shared => shared,
-    };
-    match shared {
+    match damaged_name(disk, path).and_then(|name| disk.share(path, &name)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("keep", path, error)),
         _ => Ok(()),
     }

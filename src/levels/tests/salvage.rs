@@ -48,6 +48,31 @@ fn manifests_written_after_salvage_are_removed() {
     assert_eq!(manifests.len(), 2, "{manifests:?}");
 }
 
+/// R-E22: the device may yet give what it failed to read of the first.
+#[test]
+fn what_was_set_aside_before_stays() {
+    let mut world = World::new(4);
+    world.put("early", "row");
+    world.flush();
+    let table = world.levels().files().next().unwrap().1.path().to_owned();
+    let manifest = Path::new(DIR).join(&names(&world, |name| name.starts_with("MANIFEST"))[0]);
+    let files = [(&table, table.with_extension("")), (&manifest, manifest.clone())];
+    let aside = |name: &Path, extension| PathBuf::from(format!("{}.{extension}", name.display()));
+    let mut damaged = Vec::new();
+    for (path, name) in &files {
+        world.env.flip(path, 60).unwrap();
+        damaged.push(world.env.read_file(path).unwrap());
+        world.env.write_file(&aside(name, "damaged"), b"earlier");
+    }
+    world.options = world.options.clone().recovery(Recovery::Salvage);
+    world.reopen().unwrap();
+    world.env.run_all();
+    for ((_, name), damaged) in files.iter().zip(damaged) {
+        assert_eq!(world.env.read_file(&aside(name, "damaged")).unwrap(), b"earlier");
+        assert_eq!(world.env.read_file(&aside(name, "2.damaged")).unwrap(), damaged);
+    }
+}
+
 /// R-E24: what a failed edit leaves may be all the room that there is.
 #[test]
 fn files_of_edits_that_fail_after_salvage_are_removed() {

@@ -395,6 +395,26 @@ fn salvage_keeps_what_is_whole_and_the_next_replay_is_strict() {
     assert_eq!(replay_all(&env).0.len(), 4);
 }
 
+/// R-E22: the device may yet give what it failed to read of the first.
+#[test]
+fn each_salvage_sets_its_own_files_aside() {
+    let env = machine(1);
+    three_segments(&env);
+    let aside = |number| PathBuf::from(format!("{}{number}.damaged", segment(1).display()));
+    let far = SegmentId::new(5_000).path(dir());
+    for number in ["", ".2", ".3"] {
+        env.flip(&segment(1), 70).unwrap();
+        env.write_file(&far, number.as_bytes());
+        let damaged = env.read_file(&segment(1)).unwrap();
+        try_replay(&env, 1, Recovery::Salvage).unwrap();
+        assert_eq!(env.read_file(&aside(number)).unwrap(), damaged);
+    }
+    for number in ["", ".2", ".3"] {
+        let far = PathBuf::from(format!("{}{number}.damaged", far.display()));
+        assert_eq!(env.read_file(&far).unwrap(), number.as_bytes());
+    }
+}
+
 /// R-E22: also where only a later segment says that the damaged one was synced.
 #[test]
 fn salvage_reads_on_behind_damage_that_a_later_segment_proves() {
