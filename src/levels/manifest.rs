@@ -42,9 +42,12 @@ pub(super) const MANIFEST_MAGIC: [u8; 8] = *b"TSMANIFS";
 pub(super) const HEADER_BYTES: usize = 24;
 pub(super) const RECORD_HEADER_BYTES: usize = 16;
 
-/// A manifest that has grown past its first record by this much is replaced by a new one: opening
-/// reads all of it.
+/// A manifest that has grown past its first record by this much is replaced by a new one, and so is one to which
+/// a longer edit would be added: opening reads all of it.
 const ROLL_BYTES: u64 = 1 << 20;
+/// What has grown by more is no manifest. Far above what one grows by, as nothing is gained by a near bound.
+pub(super) const MOST_GROWTH_BYTES: u64 = 64 << 20;
+const _: () = assert!(MOST_GROWTH_BYTES >= 2 * ROLL_BYTES);
 
 /// Number of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,8 +162,9 @@ impl Manifest {
         whole: impl FnOnce() -> Edit,
         added: impl FnOnce() -> Vec<PathBuf>,
     ) -> Result<Vec<PathBuf>> {
-        let done = match (&mut self.tail, edit) {
-            (Some(tail), Some(edit)) if tail.end < tail.roll_at => tail.append(edit),
+        let record = edit.and_then(|edit| self.tail.as_ref()?.record(edit));
+        let done = match (&mut self.tail, record) {
+            (Some(tail), Some(record)) => tail.append(&record),
             _ => self.roll(&whole()),
         };
         match done {
@@ -225,9 +229,17 @@ impl Manifest {
 }
 
 impl Tail {
-    fn append(&mut self, edit: &Edit) -> Result<()> {
+    /// The record of an edit, if there is to be another one.
+    fn record(&self, edit: &Edit) -> Option<Vec<u8>> {
+        if self.end >= self.roll_at {
+            return None;
+        }
         let record = encode_record(self.id, self.ordinal, edit);
-        self.file.write_at(&record, self.end).map_err(|e| Error::io("write", &self.path, e))?;
+        (record.len() as u64 <= ROLL_BYTES).then_some(record)
+    }
+
+    fn append(&mut self, record: &[u8]) -> Result<()> {
+        self.file.write_at(record, self.end).map_err(|e| Error::io("write", &self.path, e))?;
         self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         self.end += record.len() as u64;
         self.ordinal += 1;

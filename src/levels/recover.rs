@@ -1,17 +1,19 @@
 //! Reads `CURRENT` and the manifest it names back into an [`Inventory`].
 //!
 //! Invariant: nothing is believed before its checksum holds, and a strict recovery returns either
-//! the state of the last acknowledged edit (or of the one that was under way) or an error.
+//! the state of the last acknowledged edit (or of the one that was under way) or an error. No more is held in
+//! memory of a file than one that was written here may have, whatever length the file system says it has.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::edit::{EDIT_FORMAT, Edit, EditError, Inventory};
 use super::manifest::{
-    CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, FORMAT, HEADER_BYTES, MANIFEST_MAGIC, ManifestId,
-    RECORD_HEADER_BYTES, record_crc,
+    CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, FORMAT, HEADER_BYTES, MANIFEST_MAGIC,
+    MOST_GROWTH_BYTES, ManifestId, RECORD_HEADER_BYTES, record_crc,
 };
-use crate::env::Disk;
+use crate::env::{Disk, DiskFile};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::sst;
@@ -88,26 +90,47 @@ fn salvage(
     Ok(Some(Recovered { newest, lost: vec![corruption], ..Recovered::nothing() }))
 }
 
-/// The whole content of a file; `None` if there is none.
-fn read_file(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>> {
-    let file = match disk.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("open", path, error)),
-    };
-    let len = file.len().map_err(|e| Error::io("measure", path, e))?;
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", path, e))?;
-    Ok(Some(bytes))
+/// A file that is read from its beginning.
+struct Content<'a> {
+    file: Arc<dyn DiskFile>,
+    path: &'a Path,
+    len: u64,
+}
+
+impl<'a> Content<'a> {
+    /// `None` if there is no such file.
+    fn open(disk: &dyn Disk, path: &'a Path) -> Result<Option<Self>> {
+        let file = match disk.open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", path, error)),
+        };
+        let len = file.len().map_err(|e| Error::io("measure", path, e))?;
+        Ok(Some(Self { file, path, len }))
+    }
+
+    /// So many bytes, or what there is.
+    fn read(&self, most: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.len.min(most)).unwrap_or(usize::MAX)];
+        self.file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", self.path, e))?;
+        Ok(bytes)
+    }
+
+    /// That it ends there, or before.
+    fn check_ends(&self, most: u64) -> Result<()> {
+        if self.len <= most {
+            return Ok(());
+        }
+        let found = format!("{} bytes", self.len);
+        Err(Damage::new(most, "the end of the file", found).in_file(self.path, 0))
+    }
 }
 
 fn read_current(disk: &dyn Disk, path: &Path) -> Result<Option<ManifestId>> {
-    let Some(bytes) = read_file(disk, path)? else { return Ok(None) };
-    let number = read_header(&bytes, CURRENT_MAGIC, path)?;
-    if bytes.len() > HEADER_BYTES {
-        let found = format!("{} bytes", bytes.len());
-        return Err(Damage::new(HEADER_BYTES as u64, "the end of the file", found).in_file(path, 0));
-    }
+    let Some(content) = Content::open(disk, path)? else { return Ok(None) };
+    let most = HEADER_BYTES as u64;
+    let number = read_header(&content.read(most)?, CURRENT_MAGIC, path)?;
+    content.check_ends(most)?;
     Ok(Some(ManifestId(number)))
 }
 
@@ -147,10 +170,22 @@ fn read_header(bytes: &[u8], magic: [u8; 8], path: &Path) -> Result<u64> {
 /// Reads a manifest to its end; under salvage, up to the first damage.
 fn read_manifest(disk: &dyn Disk, dir: &Path, id: ManifestId, mode: Recovery) -> Result<Parsed> {
     let path = dir.join(id.file_name());
-    let Some(bytes) = read_file(disk, &path)? else {
+    let Some(content) = Content::open(disk, &path)? else {
         return Err(Damage::new(0, "the manifest that CURRENT names", "no file").in_file(&path, 0));
     };
+    let start = content.read((HEADER_BYTES + RECORD_HEADER_BYTES) as u64)?;
+    read_header(&start, MANIFEST_MAGIC, &path)?;
+    let most = most_bytes(&start);
+    content.check_ends(most)?;
+    let bytes = content.read(most)?;
     parse_manifest(&bytes, id, path, mode)
+}
+
+/// How long a manifest may be that begins so, with its header and that of its first record.
+fn most_bytes(start: &[u8]) -> u64 {
+    let len = start.get(HEADER_BYTES + 4..).and_then(<[u8]>::first_chunk);
+    let first = u64::from(len.map_or(0, |len| u32::from_le_bytes(*len)));
+    (HEADER_BYTES + RECORD_HEADER_BYTES) as u64 + first + MOST_GROWTH_BYTES
 }
 
 /// What the bytes of a manifest say.

@@ -6,11 +6,12 @@ use proptest::prelude::*;
 
 use super::super::edit::{EDIT_FORMAT, Edit, EditError, FileRecord, Inventory};
 use super::super::manifest::{
-    CURRENT, CURRENT_MAGIC, HEADER_BYTES, MANIFEST_MAGIC, Manifest, ManifestId, encode_header,
-    encode_record,
+    CURRENT, CURRENT_MAGIC, HEADER_BYTES, MANIFEST_MAGIC, MOST_GROWTH_BYTES, Manifest, ManifestId,
+    encode_header, encode_record,
 };
 use super::super::recover::recover;
 use super::*;
+use crate::env::BLOCK_BYTES;
 use crate::error::Error;
 use crate::reference::ReferencedBytes;
 use crate::sst::{FileId, FileMeta};
@@ -209,6 +210,51 @@ fn a_long_manifest_is_replaced() {
     assert!(!left_behind.is_empty());
     assert!(!left_behind.contains(&manifest_path(manifest.current().unwrap().0)));
     assert_eq!(read(&env, Recovery::Strict).unwrap(), inventory);
+}
+
+#[test]
+fn a_long_edit_begins_a_manifest() {
+    let (env, states) = written();
+    let mut manifest = Manifest::new(env.disk(), DIR.into(), ManifestId(1));
+    let mut inventory = states[3].clone();
+    for (step, current) in [(5, 2), (6, 3)] {
+        let long =
+            Edit { tombstones_added: vec![tombstone(&[b'x'; 1 << 20], b"y", step)], ..edit(step) };
+        let long = Edit { tombstones_removed: Vec::new(), ..long };
+        inventory.apply(long.clone()).unwrap();
+        manifest.commit(Some(&long), || whole(&inventory), Vec::new).unwrap();
+        assert_eq!(manifest.current(), Some(ManifestId(current)));
+    }
+    assert_eq!(read(&env, Recovery::Strict).unwrap(), inventory);
+}
+
+/// Lengths that no file can have that was written here are damage before anything behind is read: a device
+/// that fails there is not asked.
+#[test]
+fn files_are_read_within_bounds() {
+    let (env, states) = written();
+    let first = encode_record(ManifestId(1), 0, &edit(1)).len();
+    let most = (HEADER_BYTES + first) as u64 + MOST_GROWTH_BYTES;
+    for (path, most) in [(manifest_path(1), most), (current_path(), HEADER_BYTES as u64)] {
+        let bytes = env.read_file(&path).unwrap();
+        let mut long = bytes.clone();
+        long.resize(most as usize + 2 * BLOCK_BYTES, 0);
+        env.write_file(&path, &long);
+        env.spoil(&path, most + BLOCK_BYTES as u64).unwrap();
+        match read(&env, Recovery::Strict) {
+            Err(Error::Corruption(damage)) => {
+                assert_eq!((&damage.file, damage.offset), (&path, most));
+                assert_eq!(damage.expected, "the end of the file");
+                assert_eq!(damage.found, format!("{} bytes", long.len()));
+            }
+            other => panic!("expected damage of {path:?}, got {other:?}"),
+        }
+        env.write_file(&path, &bytes);
+    }
+    let mut long = env.read_file(&manifest_path(1)).unwrap();
+    long.resize(most as usize, 0);
+    env.write_file(&manifest_path(1), &long);
+    assert_eq!(read(&env, Recovery::Strict).unwrap(), states[3], "a torn end");
 }
 
 #[test]
