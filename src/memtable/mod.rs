@@ -200,6 +200,12 @@ impl Memtable {
         with_key(prefix, suffix, |key| self.filter.prefetch(key::hash(key)));
     }
 
+    /// The same for the key with that [`hash`](key::hash).
+    #[inline]
+    pub(crate) fn prefetch_hashed(&self, hash: u64) {
+        self.filter.prefetch(hash);
+    }
+
     /// A cursor, not yet positioned. It sees every entry inserted before it was positioned, and
     /// perhaps some inserted later.
     pub(crate) fn cursor(&self) -> MemtableCursor<'_> {

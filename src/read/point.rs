@@ -100,7 +100,7 @@ fn spans(file: &TableFile, key: &[u8]) -> bool {
 
 /// The file of a level other than 0 that may hold the key.
 #[inline]
-pub(super) fn file_of<'a>(files: &'a [Arc<TableFile>], key: &[u8]) -> Option<&'a Arc<TableFile>> {
+fn file_of<'a>(files: &'a [Arc<TableFile>], key: &[u8]) -> Option<&'a Arc<TableFile>> {
     if files.is_empty() {
         return None;
     }

@@ -185,6 +185,18 @@ impl<'a> Block<'a> {
         Ok(hit.found().filter(|found| hit.offset > self.restart(restart) && found.version <= at))
     }
 
+    /// The same from the last restart before (`key`, `at`), if an entry after it shows that no other block
+    /// has any.
+    #[inline]
+    pub(super) fn get_between(
+        &self,
+        restart: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<Option<Found<'a>>>, Damage> {
+        Ok(self.search_from(restart, key, at)?.map(|hit| hit.found()))
+    }
+
     /// The restart from which a search for (`key`, `at`) walks.
     #[inline]
     pub(super) fn walk_start(&self, key: &[u8], at: Version) -> Result<usize, Damage> {

@@ -9,6 +9,7 @@
 use bloomfilter::Bloom;
 use bloomfilter::reexports::siphasher::sip::SipHasher13;
 
+use super::frame::TRAILER_BYTES;
 use crate::error::Damage;
 
 /// At 16 bits and 7 probes an item, 0.07 % of absent keys pass. Each costs a read of the device where
@@ -179,6 +180,32 @@ const SEED_KEYS: [u64; 4] = match SEED.as_chunks().0 {
     _ => [0; 4],
 };
 
+/// What an item's hash is hashed to by every filter, as long as they all have one seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Probes {
+    first: u64,
+    second: u64,
+}
+
+impl Probes {
+    #[inline]
+    pub(super) fn of(hash: u64) -> Self {
+        Self { first: first_probe(SEED_KEYS, hash), second: second_probe(SEED_KEYS, hash) }
+    }
+}
+
+/// Bytes before the bits.
+const HEAD_BYTES: usize = 1 + 8 + 4 + 32;
+
+/// Which bytes of a filter that is stored in so many [`Filter::ask`] reads.
+#[inline]
+pub(super) fn filter_lines(stored: usize, Probes { first, second }: Probes) -> [u64; 4] {
+    let bits = stored.saturating_sub(HEAD_BYTES + TRAILER_BYTES) as u64 * 8;
+    let third = later_probe(first.wrapping_add(second).wrapping_add(second));
+    let byte = |probe: u64| HEAD_BYTES as u64 + probe.checked_rem(bits).unwrap_or(0) / 8;
+    [0, byte(first), byte(second), byte(third)]
+}
+
 /// A filter to ask, over its payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filter<'a> {
@@ -215,19 +242,23 @@ impl<'a> Filter<'a> {
     /// `false`: the item with this hash is not in it.
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> bool {
-        self.ask(hash).is_some_and(Rest::may_contain)
+        self.ask(hash, None).is_some_and(Rest::may_contain)
     }
 
-    /// Asks the first probes: `None` if they show that the item with this hash is not in it.
+    /// Asks the first probes, which may be known: `None` if they show that the item with this hash is not
+    /// in it.
     #[inline]
-    pub(super) fn ask(&self, hash: u64) -> Option<Rest<'a>> {
+    pub(super) fn ask(&self, hash: u64, known: Option<Probes>) -> Option<Rest<'a>> {
         let hashes = |keys| {
             let first = first_probe(keys, hash);
             self.has(first).then(|| (first, second_probe(keys, hash)))
         };
         // The seed that every filter has is known before the filter was fetched from memory.
-        let (first, second) =
-            if self.keys == SEED_KEYS { hashes(SEED_KEYS)? } else { hashes(self.keys)? };
+        let (first, second) = match known {
+            _ if self.keys != SEED_KEYS => hashes(self.keys)?,
+            Some(Probes { first, second }) => self.has(first).then_some((first, second))?,
+            None => hashes(SEED_KEYS)?,
+        };
         if self.probes > 1 && !self.has(second) {
             return None;
         }

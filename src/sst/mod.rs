@@ -29,6 +29,8 @@ mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod index;
+mod lookup;
+mod lookups;
 mod meta;
 mod prefixes;
 mod raw_entry;
@@ -49,11 +51,11 @@ mod writer;
 
 pub(crate) use crate::cache::FileId;
 pub(crate) use cursor::SstCursor;
+pub(crate) use lookup::Lookup;
+pub(crate) use lookups::{Asked, Lookups};
 pub(crate) use meta::FileMeta;
 pub(crate) use reader::Reader;
 pub(crate) use writer::{Writer, WriterOptions};
-
-use crate::key;
 
 /// Name extension of table files.
 pub(crate) const EXTENSION: &str = "sst";
@@ -68,17 +70,4 @@ pub(crate) fn parse_file_name(name: &str) -> Option<FileId> {
     let digits = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
     let id = FileId::new(digits.parse().ok()?);
     (file_name(id) == name).then_some(id)
-}
-
-/// A key to look up and its hash, computed once for all files that are asked.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lookup<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) key_hash: u64,
-}
-
-impl<'a> Lookup<'a> {
-    pub(crate) fn new(key: &'a [u8]) -> Self {
-        Self { key, key_hash: key::hash(key) }
-    }
 }

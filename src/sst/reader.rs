@@ -1,21 +1,18 @@
 //! [`Reader`]: an open table file, shared by all threads.
 //!
-//! Opening reads footer and directory; everything else is read when it is asked for. A point
-//! lookup touches one filter, one index partition and one data block, and copies nothing; where the key
-//! was found before, it needs no index.
+//! Opening reads footer and directory; everything else is read when it is asked for: by
+//! [lookups](super::lookup) of keys, and by cursors.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::block::Block;
 use super::filter::{Filter, filter_of};
 use super::footer::{Directory, FOOTER_BYTES, FORMAT, Footer, Parsed};
 use super::frame::Frame;
-use super::index::{BlockHandle, IndexPartition, NEWEST};
+use super::index::{BlockHandle, IndexPartition};
 use super::source::{Caching, Held, Source};
-use super::{FileId, FileMeta, Lookup, SstCursor, row};
-use crate::cache::{BlockCache, Hint};
-use crate::entry::Found;
+use super::{FileId, FileMeta, SstCursor};
+use crate::cache::BlockCache;
 use crate::env::{Backing, Disk};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
@@ -23,14 +20,8 @@ use crate::version::Version;
 
 /// What a search reads of the end of an index partition of the usual size, and of a data block: the
 /// restarts.
-const INDEX_END_BYTES: usize = 1 << 10;
+pub(super) const INDEX_END_BYTES: usize = 1 << 10;
 pub(super) const BLOCK_END_BYTES: usize = 256;
-
-/// Most bytes of a block that are brought near for a lookup to walk over.
-const WALKED_BYTES: usize = 1 << 10;
-
-/// A row is kept without its block if it has at most this part of its bytes.
-const SMALL_ROW_PART: usize = 4;
 
 /// An open table file.
 #[derive(Debug)]
@@ -96,104 +87,9 @@ impl Reader {
         directory.top.bytes() + directory.filters.bytes() + directory.blocks() / 8
     }
 
-    /// Shows the newest entry of the key at or before `at` to `visit`.
-    pub(crate) fn get<R>(
-        &self,
-        lookup: &Lookup<'_>,
-        at: Version,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let at = at.min(NEWEST);
-        let hash = lookup.key_hash;
-        let handle = self.filter_handle(filter_of(hash, self.directory.filters.len()))?;
-        let held = self.source.load(&handle, Caching::Keep)?;
-        let filter =
-            Filter::parse(held.payload()).map_err(|damage| self.damage(damage, &handle))?;
-        // The first probes before the hint, whose memory an absent key had to wait for in vain; the
-        // other probes after it, since what it leads to needs none.
-        let Some(rest) = filter.ask(hash) else { return Ok(None) };
-        if let Some(hint) = self.source.recall(hash)
-            && let Some(held) = self.source.load_hinted(&hint)
-            && let Ok(block) = Block::parse(held.payload())
-            && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
-        {
-            return Ok(Some(visit(found)));
-        }
-        if let Some(row) = self.source.row(hash)
-            && let Some(found) = row::find(&row, lookup.key, at)
-        {
-            return Ok(Some(visit(found)));
-        }
-        let top = &self.directory.top;
-        let number = top.find(lookup.key, at);
-        let Some(partition) = top.handle(number) else { return Ok(None) };
-        // It comes while the filter is asked the rest.
-        self.source.prefetch_end(partition, INDEX_END_BYTES);
-        if rest.may_contain() { self.search(lookup, at, number, visit) } else { Ok(None) }
-    }
-
-    /// As [`get`](Self::get), without any help, in the index partition that must have the key.
-    fn search<R>(
-        &self,
-        lookup: &Lookup<'_>,
-        at: Version,
-        partition: usize,
-        visit: impl FnOnce(Found<'_>) -> R,
-    ) -> Result<Option<R>> {
-        let Some(handle) = self.locate(partition, lookup.key, at)? else { return Ok(None) };
-        self.source.prefetch_end(&handle, BLOCK_END_BYTES);
-        let held = self.source.load(&handle, Caching::Pass)?;
-        held.prefetch_shared_end(BLOCK_END_BYTES);
-        let found = Block::parse(held.payload()).and_then(|block| {
-            let restart = block.walk_start(lookup.key, at)?;
-            let walked = block.restart(restart)..block.restart(restart + 1);
-            held.prefetch(walked.start..walked.end.min(walked.start + WALKED_BYTES));
-            let found = block.get_from(restart, lookup.key, at)?;
-            Ok(found.map(|found| (found, restart, walked)))
-        });
-        match found {
-            Ok(Some((found, restart, walked))) => {
-                let is_kept = match &held {
-                    Held::Read(block) => self.keep(&handle, block, lookup, at, &found),
-                    Held::Mapped(_) | Held::Shared(_) => true,
-                };
-                if is_kept {
-                    let (offset, len) = (handle.offset.0, handle.len);
-                    let is_cached = !matches!(held, Held::Mapped(_));
-                    let hint = Hint { offset, len, is_cached, restart, walked };
-                    self.source.note(lookup.key_hash, &hint);
-                }
-                Ok(Some(visit(found)))
-            }
-            Ok(None) => Ok(None),
-            Err(damage) => Err(self.damage(damage, &handle)),
-        }
-    }
-
-    /// Has the cache hold what was found in a block that it did not have: the row, or the block if the
-    /// cache [wants](Source::wants_block) it or the row is much of it. `true`: the block.
-    fn keep(
-        &self,
-        handle: &BlockHandle,
-        block: &Arc<[u8]>,
-        lookup: &Lookup<'_>,
-        at: Version,
-        found: &Found<'_>,
-    ) -> bool {
-        // Of an earlier version it is not known to be the newest.
-        let sees_newest = at >= self.directory.meta.max_version;
-        let is_small = (lookup.key.len() + found.value.len()) * SMALL_ROW_PART <= block.len();
-        if sees_newest && is_small && !self.source.wants_block(handle) {
-            self.source.keep_row(lookup.key_hash, row::encode(lookup.key, found));
-            return false;
-        }
-        self.source.keep_block(handle, Arc::clone(block));
-        true
-    }
-
     /// `false`: the file has no entry of the key with this hash.
     #[inline]
-    pub(crate) fn may_contain(&self, key_hash: u64) -> Result<bool> {
+    pub(super) fn may_contain(&self, key_hash: u64) -> Result<bool> {
         let filter = filter_of(key_hash, self.directory.filters.len());
         let handle = self.filter_handle(filter)?;
         let held = self.source.load(&handle, Caching::Keep)?;
@@ -218,10 +114,12 @@ impl Reader {
         SstCursor::new(self, Caching::Pass)
     }
 
+    #[inline]
     pub(super) fn source(&self) -> &Source {
         &self.source
     }
 
+    #[inline]
     pub(super) fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -237,7 +135,7 @@ impl Reader {
     }
 
     #[inline]
-    fn filter_handle(&self, filter: usize) -> Result<BlockHandle> {
+    pub(super) fn filter_handle(&self, filter: usize) -> Result<BlockHandle> {
         let directory = &self.directory;
         match directory.filters.handle(filter, directory.filter_ordinals()) {
             Some(handle) => Ok(handle),
@@ -249,7 +147,12 @@ impl Reader {
     /// that has it: what [`place`](Self::place) finds, for a lookup that does not go on from there.
     /// `None` if there is no such partition.
     #[inline]
-    fn locate(&self, number: usize, key: &[u8], at: Version) -> Result<Option<BlockHandle>> {
+    pub(super) fn locate(
+        &self,
+        number: usize,
+        key: &[u8],
+        at: Version,
+    ) -> Result<Option<BlockHandle>> {
         let Some(partition) = self.directory.top.handle(number) else { return Ok(None) };
         let held = self.source.load(partition, Caching::Keep)?;
         let located = IndexPartition::parse(held.payload())

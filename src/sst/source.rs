@@ -164,6 +164,12 @@ impl Source {
         self.id
     }
 
+    /// Brings near what [`recall`](Self::recall) reads.
+    #[inline]
+    pub(super) fn prefetch_hints(&self, key_hash: u64) {
+        self.cache.hints().prefetch(key_hash);
+    }
+
     /// Where the key with this hash may be, of which memory is brought near.
     #[inline]
     pub(super) fn recall(&self, key_hash: u64) -> Option<Hint> {
@@ -215,8 +221,8 @@ impl Source {
     }
 
     /// Has the cache hold a block, which was read of this file.
-    pub(super) fn keep_block(&self, handle: &BlockHandle, block: Arc<[u8]>) -> Held<'_> {
-        self.cache.insert_block(self.id, handle.offset, Arc::clone(&block));
+    pub(super) fn keep_block(&self, offset: BlockOffset, block: Arc<[u8]>) -> Held<'_> {
+        self.cache.insert_block(self.id, offset, Arc::clone(&block));
         Held::Shared(block)
     }
 
@@ -360,7 +366,7 @@ impl Source {
             }
         };
         Ok(match caching {
-            Caching::Keep => self.keep_block(handle, block),
+            Caching::Keep => self.keep_block(handle.offset, block),
             Caching::Pass | Caching::Distrust => Held::Read(block),
         })
     }
