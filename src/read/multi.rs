@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::key;
 use crate::levels::{TableFile, View};
 use crate::memtable::Memtable;
-use crate::sst::{Asked, Lookup, Lookups};
+use crate::sst::{Asked, Lookup, Lookups, Probes};
 use crate::version::Version;
 
 /// Shows those entities of a partition, given by its encoded prefix, that exist at `at` to
@@ -62,9 +62,6 @@ pub(super) fn multi_get_raw(
 /// So many keys are looked up side by side: what a step reads of the last is on its way while it is read
 /// of the first.
 const GROUP: usize = 16;
-
-/// From so many keys of a file on, it is asked for their partition first.
-const PARTITION_WORTH: usize = 4;
 
 /// The keys of the entities, ascending.
 struct Encoded {
@@ -125,6 +122,7 @@ struct Missing<'k, V> {
 
 struct Key<'k> {
     lookup: Lookup<'k>,
+    probes: Probes,
     /// Its index among the RowKeys.
     index: usize,
     /// The newest range tombstone that covers it.
@@ -134,11 +132,10 @@ struct Key<'k> {
 
 impl<'k, V: FnMut(usize, Found<'_>) -> Result<()>> Missing<'k, V> {
     fn new(view: &View, partition: &[u8], keys: &'k Encoded, at: Version, visit: V) -> Self {
-        let key = |(index, key)| Key {
-            lookup: Lookup::ahead(key),
-            index,
-            cover: covering(view, key, at),
-            is_found: false,
+        let key = |(index, key)| {
+            let lookup = Lookup::new(key);
+            let (probes, cover) = (Probes::of(lookup.key_hash), covering(view, key, at));
+            Key { lookup, probes, index, cover, is_found: false }
         };
         let keys = keys.keys().map(key).collect();
         Self { keys, partition_hash: key::hash(partition), at, visit }
@@ -194,23 +191,20 @@ impl Key<'_> {
     }
 }
 
-/// What files of a group's keys may have them.
-type Places<'a> = [Option<&'a TableFile>; GROUP];
-
 /// Files that are asked for ascending keys.
 struct Reading<'a> {
     /// Those that are not before the last key, in key order.
     files: &'a [Arc<TableFile>],
     partition_hash: u64,
+    /// A file that had no key of a group, and whether it has none of the partition.
+    lacking: Option<(&'a TableFile, bool)>,
     at: Version,
     lookups: Lookups<'a>,
-    /// The file that was asked for the partition, and whether it may have it.
-    partition: Option<(&'a TableFile, bool)>,
 }
 
 impl<'a> Reading<'a> {
     fn new(files: &'a [Arc<TableFile>], partition_hash: u64, at: Version) -> Self {
-        Self { files, partition_hash, at, lookups: Lookups::default(), partition: None }
+        Self { files, partition_hash, lacking: None, at, lookups: Lookups::default() }
     }
 
     fn ask(
@@ -218,18 +212,12 @@ impl<'a> Reading<'a> {
         group: &mut [Key<'_>],
         visit: &mut impl FnMut(usize, Found<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut places = [None; GROUP];
-        for (key, place) in group.iter().zip(&mut places) {
-            *place = self.file_of(key);
-        }
+        let mut places = self.places(group);
         // Keys that lie close together need no more than the block that they are in.
-        let mut asked = Asked::Nothing;
-        if !self.lookups.is_near() {
-            if self.lacks_partition(&places, group.len())? {
-                return Ok(());
-            }
-            approach(group, &mut places)?;
-            asked = Asked::FirstProbes;
+        let is_near = self.lookups.is_near();
+        let asked = if is_near { Asked::Nothing } else { Asked::FirstProbes };
+        if !is_near && !approach(group, &mut places)? {
+            return self.note_lacking(group);
         }
         for (key, file) in group.iter_mut().zip(places) {
             let Some(file) = file else { continue };
@@ -240,55 +228,65 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// The file that may have the key.
-    fn file_of(&mut self, key: &Key<'_>) -> Option<&'a TableFile> {
-        let is_before = |file: &Arc<TableFile>| *file.meta.largest < *key.lookup.key;
+    /// The files that may have the keys of a group.
+    fn places(&mut self, group: &[Key<'_>]) -> Places<'a> {
+        let mut places = [None; GROUP];
+        let first = group.first().and_then(|key| self.file_of(key.lookup.key));
+        // It mostly has room for all of them.
+        let last = group.last().map_or(&[][..], |key| key.lookup.key);
+        let only = first.filter(|file| *last <= *file.meta.largest);
+        for (key, place) in group.iter().zip(&mut places) {
+            let file = only.or_else(|| self.file_of(key.lookup.key));
+            // Of what is older than its tombstone nothing is shown.
+            *place = file.filter(|file| file.meta.max_version >= key.cover && !self.lacks(file));
+        }
+        places
+    }
+
+    /// The file whose keys the key is among.
+    fn file_of(&mut self, key: &[u8]) -> Option<&'a TableFile> {
+        let is_before = |file: &Arc<TableFile>| *file.meta.largest < *key;
         if self.files.first().is_some_and(is_before) {
             let before = self.files.partition_point(is_before);
             self.files = self.files.get(before..).unwrap_or_default();
         }
-        let file = &**self.files.first()?;
-        // Of what is older than its tombstone nothing is shown.
-        let may_have = *file.meta.smallest <= *key.lookup.key && file.meta.max_version >= key.cover;
-        may_have.then_some(file)
+        self.files.first().map(|file| &**file).filter(|file| *file.meta.smallest <= *key)
     }
 
-    /// Whether all of so many places are in one file, which does not have the partition.
-    fn lacks_partition(&mut self, places: &Places<'a>, len: usize) -> Result<bool> {
-        let places = places.get(..len).unwrap_or_default();
-        let Some(&Some(file)) = places.first().filter(|_| len >= PARTITION_WORTH) else {
-            return Ok(false);
-        };
-        if !places.iter().all(|place| place.is_some_and(|other| std::ptr::eq(other, file))) {
-            return Ok(false);
+    fn lacks(&self, file: &TableFile) -> bool {
+        self.lacking.is_some_and(|(lacking, lacks)| lacks && std::ptr::eq(lacking, file))
+    }
+
+    /// Asks a file that has none of a whole group for the partition, once: it may have nothing of it.
+    fn note_lacking(&mut self, group: &[Key<'_>]) -> Result<()> {
+        let Some(file) = self.files.first().filter(|_| group.len() == GROUP) else { return Ok(()) };
+        if !self.lacking.is_some_and(|(asked, _)| std::ptr::eq(asked, &**file)) {
+            let lacks = !file.reader.may_contain_partition(self.partition_hash)?;
+            self.lacking = Some((file, lacks));
         }
-        match self.partition {
-            Some((asked, has)) if std::ptr::eq(asked, file) => Ok(!has),
-            _ => {
-                let has = file.reader.may_contain_partition(self.partition_hash)?;
-                self.partition = Some((file, has));
-                Ok(!has)
-            }
-        }
+        Ok(())
     }
 }
 
-/// Asks the first probes of the filters of a group's keys, and leaves the places of those that have them,
-/// with all that their hints lead to on its way.
-fn approach(group: &[Key<'_>], places: &mut Places<'_>) -> Result<()> {
-    for (key, file) in group.iter().zip(&*places) {
-        if let Some(file) = file {
-            file.reader.prefetch(&key.lookup);
+/// For each key of a group, a file that may have it.
+type Places<'a> = [Option<&'a TableFile>; GROUP];
+
+/// Asks the first probes of filters, and leaves the places of those keys that pass, with what their hints
+/// lead to on its way. `false`: there are none.
+fn approach(group: &[Key<'_>], places: &mut Places<'_>) -> Result<bool> {
+    let mut questions = [const { None }; GROUP];
+    for ((key, place), question) in group.iter().zip(&*places).zip(&mut questions) {
+        if let Some(file) = place {
+            *question = Some(file.reader.prefetch(&key.lookup, key.probes)?);
         }
     }
-    for (key, place) in group.iter().zip(places) {
-        if let Some(file) = *place {
-            if file.reader.passes(&key.lookup)? {
-                file.reader.prefetch_hinted(&key.lookup);
-            } else {
-                *place = None;
-            }
+    let mut any = false;
+    for ((key, place), question) in group.iter().zip(places).zip(&questions) {
+        if let (Some(file), Some(question)) = (*place, question) {
+            let passes = file.reader.passes(&key.lookup, question)?;
+            *place = passes.then_some(file);
+            any |= passes;
         }
     }
-    Ok(())
+    Ok(any)
 }

@@ -34,6 +34,9 @@ pub(super) fn filter_of(hash: u64, filters: usize) -> usize {
     ((u128::from(hash) * filters as u128) >> 64) as usize
 }
 
+/// Bytes before the bits.
+const HEAD_BYTES: usize = 1 + 8 + 4 + 32;
+
 /// Collects the hashes of a file's keys and partitions.
 #[derive(Debug, Default)]
 pub(super) struct FilterBuilder {
@@ -180,30 +183,44 @@ const SEED_KEYS: [u64; 4] = match SEED.as_chunks().0 {
     _ => [0; 4],
 };
 
-/// What an item's hash is hashed to by every filter, as long as they all have one seed.
+/// What an item's hash is hashed to by every filter, as long as all have the one seed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Probes {
+pub(crate) struct Probes {
     first: u64,
     second: u64,
 }
 
 impl Probes {
     #[inline]
-    pub(super) fn of(hash: u64) -> Self {
+    pub(crate) fn of(hash: u64) -> Self {
         Self { first: first_probe(SEED_KEYS, hash), second: second_probe(SEED_KEYS, hash) }
     }
 }
 
-/// Bytes before the bits.
-const HEAD_BYTES: usize = 1 + 8 + 4 + 32;
+/// Which bits the first probes of an item ask of a filter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstBits {
+    /// Of the filter's.
+    bytes: usize,
+    numbers: [u64; FIRST_PROBES as usize],
+}
 
-/// Which bytes of a filter that is stored in so many [`Filter::ask`] reads.
-#[inline]
-pub(super) fn filter_lines(stored: usize, Probes { first, second }: Probes) -> [u64; 4] {
-    let bits = stored.saturating_sub(HEAD_BYTES + TRAILER_BYTES) as u64 * 8;
-    let third = later_probe(first.wrapping_add(second).wrapping_add(second));
-    let byte = |probe: u64| HEAD_BYTES as u64 + probe.checked_rem(bits).unwrap_or(0) / 8;
-    [0, byte(first), byte(second), byte(third)]
+impl FirstBits {
+    /// Those in a filter that is stored in so many bytes, whose memory is not touched.
+    #[inline]
+    pub(super) fn new(Probes { first, second }: Probes, stored: usize) -> Self {
+        let bytes = stored.saturating_sub(HEAD_BYTES + TRAILER_BYTES);
+        let third = later_probe(first.wrapping_add(second).wrapping_add(second));
+        let number = |probe: u64| probe.checked_rem(bytes as u64 * 8).unwrap_or(0);
+        Self { bytes, numbers: [first, second, third].map(number) }
+    }
+
+    /// Where in the filter they are, and what is looked at before.
+    #[inline]
+    pub(super) fn offsets(&self) -> impl Iterator<Item = u64> {
+        let offset = |number: u64| HEAD_BYTES as u64 + number / 8;
+        std::iter::once(0).chain(self.numbers.map(offset))
+    }
 }
 
 /// A filter to ask, over its payload.
@@ -242,23 +259,28 @@ impl<'a> Filter<'a> {
     /// `false`: the item with this hash is not in it.
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> bool {
-        self.ask(hash, None).is_some_and(Rest::may_contain)
+        self.ask(hash).is_some_and(Rest::may_contain)
     }
 
-    /// Asks the first probes, which may be known: `None` if they show that the item with this hash is not
-    /// in it.
+    /// `false`: the item with this hash, which has these bits, is not in it, as its first probes show.
     #[inline]
-    pub(super) fn ask(&self, hash: u64, known: Option<Probes>) -> Option<Rest<'a>> {
+    pub(super) fn has_first(&self, hash: u64, first: &FirstBits) -> bool {
+        if self.keys != SEED_KEYS || self.bits.len() != first.bytes {
+            return self.ask(hash).is_some();
+        }
+        first.numbers.iter().take(self.probes as usize).all(|&number| self.has_bit(number))
+    }
+
+    /// Asks the first probes: `None` if they show that the item with this hash is not in it.
+    #[inline]
+    pub(super) fn ask(&self, hash: u64) -> Option<Rest<'a>> {
         let hashes = |keys| {
             let first = first_probe(keys, hash);
             self.has(first).then(|| (first, second_probe(keys, hash)))
         };
         // The seed that every filter has is known before the filter was fetched from memory.
-        let (first, second) = match known {
-            _ if self.keys != SEED_KEYS => hashes(self.keys)?,
-            Some(Probes { first, second }) => self.has(first).then_some((first, second))?,
-            None => hashes(SEED_KEYS)?,
-        };
+        let (first, second) =
+            if self.keys == SEED_KEYS { hashes(SEED_KEYS)? } else { hashes(self.keys)? };
         if self.probes > 1 && !self.has(second) {
             return None;
         }
@@ -270,7 +292,11 @@ impl<'a> Filter<'a> {
     fn has(&self, probe: u64) -> bool {
         let len = self.bits.len() as u64 * 8;
         // There are bits, else it were no filter.
-        let bit = probe.checked_rem(len).unwrap_or(0);
+        self.has_bit(probe.checked_rem(len).unwrap_or(0))
+    }
+
+    #[inline]
+    fn has_bit(&self, bit: u64) -> bool {
         self.bits.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::block::Block;
-use super::filter::{Filter, Probes, filter_of};
+use super::filter::{Filter, filter_of};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::{BLOCK_END_BYTES, INDEX_END_BYTES, Reader};
 use super::row;
@@ -29,22 +29,12 @@ const SMALL_ROW_PART: usize = 4;
 pub(crate) struct Lookup<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) key_hash: u64,
-    /// Where filters have the key, if that is known.
-    pub(super) probes: Option<Probes>,
 }
 
 impl<'a> Lookup<'a> {
     #[inline]
     pub(crate) fn new(key: &'a [u8]) -> Self {
-        Self { key, key_hash: key::hash(key), probes: None }
-    }
-
-    /// One that is to be [prefetched](Reader::prefetch_filter): its filters cost more at once, and less
-    /// each.
-    #[inline]
-    pub(crate) fn ahead(key: &'a [u8]) -> Self {
-        let lookup = Self::new(key);
-        Self { probes: Some(Probes::of(lookup.key_hash)), ..lookup }
+        Self { key, key_hash: key::hash(key) }
     }
 }
 
@@ -88,28 +78,36 @@ impl Reader {
         company: &mut impl Company<'a>,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        let (held, handle) = self.filter_of(lookup.key_hash)?;
+        let hash = lookup.key_hash;
+        let handle = self.filter_handle(filter_of(hash, self.directory().filters.len()))?;
+        let held = self.source().load(&handle, Caching::Keep)?;
         let filter =
             Filter::parse(held.payload()).map_err(|damage| self.damage(damage, &handle))?;
         // The first probes before the hint, whose memory an absent key had to wait for in vain; the
         // other probes after it, since what it leads to needs none.
-        let Some(rest) = filter.ask(lookup.key_hash, lookup.probes) else { return Ok(None) };
-        self.look_up_passed(lookup, at, company, || Ok(rest.may_contain()), visit)
+        let Some(rest) = filter.ask(hash) else { return Ok(None) };
+        let hint = self.source().recall(hash);
+        if let Some(hint) = &hint {
+            self.source().prefetch_hinted(hint);
+        }
+        self.look_up_passed(lookup, at, hint, company, || Ok(rest.may_contain()), visit)
     }
 
-    /// The same of a key that passed the first probes; `may_contain` asks the others.
+    /// The same of a key that passed the first probes and perhaps has a hint; `may_contain` asks the other
+    /// probes.
     #[inline]
     pub(super) fn look_up_passed<'a, R>(
         &'a self,
         lookup: &Lookup<'_>,
         at: Version,
+        hint: Option<Hint>,
         company: &mut impl Company<'a>,
         may_contain: impl FnOnce() -> Result<bool>,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         let at = at.min(NEWEST);
         let (source, hash) = (self.source(), lookup.key_hash);
-        if let Some(hint) = source.recall(hash)
+        if let Some(hint) = hint
             && let Some(held) = source.load_hinted(&hint)
             && let Ok(block) = Block::parse(held.payload())
             && let Ok(Some(found)) = block.get_after(hint.restart, lookup.key, at)
@@ -133,23 +131,6 @@ impl Reader {
         }
         let Some(handle) = self.locate(number, lookup.key, at)? else { return Ok(None) };
         self.search(lookup, at, &handle, company, visit)
-    }
-
-    /// The payload of the filter that has the key with this hash, and where that is.
-    #[inline]
-    fn filter_of(&self, key_hash: u64) -> Result<(Held<'_>, BlockHandle)> {
-        let handle = self.filter_handle(filter_of(key_hash, self.directory().filters.len()))?;
-        Ok((self.source().load(&handle, Caching::Keep)?, handle))
-    }
-
-    /// `false`: the file has no entry of the key, as the first probes of its filter show.
-    #[inline]
-    pub(crate) fn passes(&self, lookup: &Lookup<'_>) -> Result<bool> {
-        let (held, handle) = self.filter_of(lookup.key_hash)?;
-        match Filter::parse(held.payload()) {
-            Ok(filter) => Ok(filter.ask(lookup.key_hash, lookup.probes).is_some()),
-            Err(damage) => Err(self.damage(damage, &handle)),
-        }
     }
 
     /// As [`get`](Self::get), without any help, in the block that must have the key.

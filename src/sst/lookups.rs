@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::block::Block;
-use super::filter::{filter_lines, filter_of};
-use super::index::NEWEST;
+use super::filter::{Filter, FirstBits, Probes, filter_of};
+use super::index::{BlockHandle, NEWEST};
 use super::lookup::{Company, Lookup};
 use super::reader::Reader;
-use super::source::Held;
+use super::source::{Caching, Held};
 use crate::cache::BlockOffset;
 use crate::entry::Found;
 use crate::error::Result;
@@ -49,7 +49,13 @@ impl<'a> Lookups<'a> {
         asked: Asked,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        if let Some(near) = &mut self.near
+        let hint = match asked {
+            Asked::Nothing => None,
+            Asked::FirstProbes => reader.source().recall(lookup.key_hash),
+        };
+        // Where the key was found before, the block at hand need not be asked.
+        if hint.is_none()
+            && let Some(near) = &mut self.near
             && std::ptr::eq(near.reader, reader)
             && let Some(found) = near.find(lookup.key, at.min(NEWEST))
         {
@@ -62,7 +68,7 @@ impl<'a> Lookups<'a> {
             Asked::Nothing => reader.look_up(lookup, at, company, visit),
             Asked::FirstProbes => {
                 let may_contain = || reader.may_contain(lookup.key_hash);
-                reader.look_up_passed(lookup, at, company, may_contain, visit)
+                reader.look_up_passed(lookup, at, hint, company, may_contain, visit)
             }
         }
     }
@@ -134,25 +140,40 @@ impl<'a> Near<'a> {
     }
 }
 
+/// What is to be asked of a filter, whose memory is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    filter: BlockHandle,
+    bits: FirstBits,
+}
+
 impl Reader {
     /// Brings near what [`passes`](Self::passes) reads, and the key's hints.
     #[inline]
-    pub(crate) fn prefetch(&self, lookup: &Lookup<'_>) {
-        self.source().prefetch_hints(lookup.key_hash);
+    pub(crate) fn prefetch(&self, lookup: &Lookup<'_>, probes: Probes) -> Result<Question> {
+        let source = self.source();
+        source.prefetch_hints(lookup.key_hash);
         let filter = filter_of(lookup.key_hash, self.directory().filters.len());
-        if let Some(probes) = lookup.probes
-            && let Ok(handle) = self.filter_handle(filter)
-        {
-            for at in filter_lines(handle.len, probes) {
-                let at = handle.offset.0 + at;
-                self.source().prefetch(at..at + 1);
-            }
+        let filter = self.filter_handle(filter)?;
+        let bits = FirstBits::new(probes, filter.len);
+        for offset in bits.offsets() {
+            source.prefetch_line(filter.offset.0 + offset);
         }
+        Ok(Question { filter, bits })
     }
 
-    /// Brings near what a hint of the key leads to.
+    /// `false`: the file has no entry of the key, as the first probes of its filter show. Else what its hint
+    /// leads to is brought near.
     #[inline]
-    pub(crate) fn prefetch_hinted(&self, lookup: &Lookup<'_>) {
-        self.source().recall(lookup.key_hash);
+    pub(crate) fn passes(&self, lookup: &Lookup<'_>, question: &Question) -> Result<bool> {
+        let (source, hash) = (self.source(), lookup.key_hash);
+        let held = source.load(&question.filter, Caching::Keep)?;
+        let filter = Filter::parse(held.payload())
+            .map_err(|damage| self.damage(damage, &question.filter))?;
+        let passes = filter.has_first(hash, &question.bits);
+        if passes && let Some(hint) = source.recall(hash) {
+            source.prefetch_hinted(&hint);
+        }
+        Ok(passes)
     }
 }

@@ -51,6 +51,7 @@ mod writer;
 
 pub(crate) use crate::cache::FileId;
 pub(crate) use cursor::SstCursor;
+pub(crate) use filter::Probes;
 pub(crate) use lookup::Lookup;
 pub(crate) use lookups::{Asked, Lookups};
 pub(crate) use meta::FileMeta;

@@ -170,16 +170,20 @@ impl Source {
         self.cache.hints().prefetch(key_hash);
     }
 
-    /// Where the key with this hash may be, of which memory is brought near.
+    /// Where the key with this hash may be.
     #[inline]
     pub(super) fn recall(&self, key_hash: u64) -> Option<Hint> {
-        let hint = self.cache.hints().recall(self.number.as_ref()?, key_hash)?;
+        self.cache.hints().recall(self.number.as_ref()?, key_hash)
+    }
+
+    /// Brings near what a hint leads to, if that is read in place.
+    #[inline]
+    pub(super) fn prefetch_hinted(&self, hint: &Hint) {
         if !hint.is_cached {
             let at = |offset: usize| hint.offset + offset as u64;
             self.prefetch(at(hint.len.saturating_sub(HINTED_END_BYTES))..at(hint.len));
             self.prefetch(at(hint.walked.start)..at(hint.walked.end));
         }
-        Some(hint)
     }
 
     /// Notes where the key with this hash is: in a block of this file that was loaded.
@@ -230,10 +234,18 @@ impl Source {
     #[inline]
     pub(super) fn prefetch(&self, offsets: Range<u64>) {
         let Access::Mapped(mapped) = &self.access else { return };
-        for offset in offsets.step_by(LINE_BYTES) {
-            if let Some(byte) = mapped.map.get(offset as usize) {
-                prefetch(byte);
-            }
+        let mut at = offsets.start;
+        while at < offsets.end {
+            prefetch(mapped.map.as_ptr().wrapping_add(at as usize));
+            at += LINE_BYTES as u64;
+        }
+    }
+
+    /// The same of one byte.
+    #[inline]
+    pub(super) fn prefetch_line(&self, offset: u64) {
+        if let Access::Mapped(mapped) = &self.access {
+            prefetch(mapped.map.as_ptr().wrapping_add(offset as usize));
         }
     }
 
