@@ -5,6 +5,7 @@
 //! step of a lookup, what all of them read in it is brought near before the first reads it. A block is
 //! held as long as the keys stay in it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::point::{resolved, shadowed};
@@ -43,8 +44,7 @@ pub(super) fn multi_get_raw(
     at: Version,
     visit: impl FnMut(usize, Found<'_>) -> Result<()>,
 ) -> Result<()> {
-    let encoded = Encoded::new(partition, row_keys);
-    let mut missing = Missing::new(view, partition, &encoded, at, visit);
+    let mut missing = Missing::new(view, partition, row_keys, at, visit);
     missing.ask_memtable(&view.active)?;
     for frozen in &view.frozen {
         missing.ask_memtable(&frozen.memtable)?;
@@ -63,42 +63,6 @@ pub(super) fn multi_get_raw(
 /// of the first.
 const GROUP: usize = 16;
 
-/// The keys of the entities, ascending.
-struct Encoded {
-    /// One after the other.
-    bytes: Vec<u8>,
-    /// The index of each among the RowKeys, and where it ends.
-    places: Vec<(usize, usize)>,
-}
-
-impl Encoded {
-    fn new(partition: &[u8], row_keys: &[&[u8]]) -> Self {
-        let rows: usize = row_keys.iter().map(|row_key| row_key.len() + 1).sum();
-        let mut bytes = Vec::with_capacity(partition.len() * row_keys.len() + rows);
-        let mut place = |index, row_key: &[u8]| {
-            bytes.extend_from_slice(partition);
-            key::push_component(&mut bytes, row_key);
-            (index, bytes.len())
-        };
-        let places = if row_keys.is_sorted() {
-            row_keys.iter().enumerate().map(|(index, row_key)| place(index, row_key)).collect()
-        } else {
-            sorted(row_keys).iter().map(|&(_, row_key, index)| place(index, row_key)).collect()
-        };
-        Self { bytes, places }
-    }
-
-    /// Each with its index.
-    fn keys(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let mut start = 0;
-        self.places.iter().map(move |&(index, end)| {
-            let key = self.bytes.get(start..end).unwrap_or_default();
-            start = end;
-            (index, key)
-        })
-    }
-}
-
 /// The RowKeys in order, each with its index, and with the number that most comparisons end at.
 fn sorted<'k>(row_keys: &[&'k [u8]]) -> Vec<(u64, &'k [u8], usize)> {
     let first = row_keys.first().copied().unwrap_or_default();
@@ -113,15 +77,19 @@ fn sorted<'k>(row_keys: &[&'k [u8]]) -> Vec<(u64, &'k [u8], usize)> {
 }
 
 /// The keys that no source asked so far had, ascending.
-struct Missing<'k, V> {
-    keys: Vec<Key<'k>>,
+struct Missing<V> {
+    keys: Vec<Key>,
+    /// The bytes of all that were asked for, one after the other.
+    encoded: Vec<u8>,
     partition_hash: u64,
     at: Version,
     visit: V,
 }
 
-struct Key<'k> {
-    lookup: Lookup<'k>,
+struct Key {
+    /// Where its bytes are.
+    place: Range<usize>,
+    hash: u64,
     probes: Probes,
     /// Its index among the RowKeys.
     index: usize,
@@ -130,15 +98,26 @@ struct Key<'k> {
     is_found: bool,
 }
 
-impl<'k, V: FnMut(usize, Found<'_>) -> Result<()>> Missing<'k, V> {
-    fn new(view: &View, partition: &[u8], keys: &'k Encoded, at: Version, visit: V) -> Self {
-        let key = |(index, key)| {
-            let lookup = Lookup::new(key);
-            let (probes, cover) = (Probes::of(lookup.key_hash), covering(view, key, at));
-            Key { lookup, probes, index, cover, is_found: false }
+impl<V: FnMut(usize, Found<'_>) -> Result<()>> Missing<V> {
+    fn new(view: &View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
+        let rows: usize = row_keys.iter().map(|row_key| row_key.len() + 1).sum();
+        let mut encoded = Vec::with_capacity(partition.len() * row_keys.len() + rows);
+        let mut keys = Vec::with_capacity(row_keys.len());
+        let mut add = |index, row_key: &[u8]| {
+            let start = encoded.len();
+            encoded.extend_from_slice(partition);
+            key::push_component(&mut encoded, row_key);
+            let key = encoded.get(start..).unwrap_or_default();
+            let (hash, cover) = (key::hash(key), covering(view, key, at));
+            let (place, probes) = (start..encoded.len(), Probes::of(hash));
+            keys.push(Key { place, hash, probes, index, cover, is_found: false });
         };
-        let keys = keys.keys().map(key).collect();
-        Self { keys, partition_hash: key::hash(partition), at, visit }
+        if row_keys.is_sorted() {
+            row_keys.iter().enumerate().for_each(|(index, row_key)| add(index, row_key));
+        } else {
+            sorted(row_keys).iter().for_each(|&(_, row_key, index)| add(index, row_key));
+        }
+        Self { keys, encoded, partition_hash: key::hash(partition), at, visit }
     }
 
     fn ask_memtable(&mut self, memtable: &Memtable) -> Result<()> {
@@ -147,11 +126,11 @@ impl<'k, V: FnMut(usize, Found<'_>) -> Result<()>> Missing<'k, V> {
         }
         for group in self.keys.chunks_mut(GROUP) {
             for key in &*group {
-                memtable.prefetch_hashed(key.lookup.key_hash);
+                memtable.prefetch_hashed(key.hash);
             }
             for key in group {
-                let Lookup { key: bytes, key_hash, .. } = key.lookup;
-                if let Some(found) = memtable.get_hashed(bytes, key_hash, self.at) {
+                let bytes = key.bytes(&self.encoded);
+                if let Some(found) = memtable.get_hashed(bytes, key.hash, self.at) {
                     key.show(found, &mut self.visit)?;
                 }
             }
@@ -165,7 +144,7 @@ impl<'k, V: FnMut(usize, Found<'_>) -> Result<()>> Missing<'k, V> {
         if files.is_empty() {
             return Ok(());
         }
-        let mut reading = Reading::new(files, self.partition_hash, self.at);
+        let mut reading = Reading::new(files, &self.encoded, self.partition_hash, self.at);
         for group in self.keys.chunks_mut(GROUP) {
             reading.ask(group, &mut self.visit)?;
         }
@@ -178,7 +157,17 @@ impl<'k, V: FnMut(usize, Found<'_>) -> Result<()>> Missing<'k, V> {
     }
 }
 
-impl Key<'_> {
+impl Key {
+    #[inline]
+    fn bytes<'k>(&self, encoded: &'k [u8]) -> &'k [u8] {
+        encoded.get(self.place.clone()).unwrap_or_default()
+    }
+
+    #[inline]
+    fn lookup<'k>(&self, encoded: &'k [u8]) -> Lookup<'k> {
+        Lookup { key: self.bytes(encoded), key_hash: self.hash }
+    }
+
     /// Shows what a source has, if it is an entity.
     fn show(
         &mut self,
@@ -195,6 +184,7 @@ impl Key<'_> {
 struct Reading<'a> {
     /// Those that are not before the last key, in key order.
     files: &'a [Arc<TableFile>],
+    encoded: &'a [u8],
     partition_hash: u64,
     /// A file that had no key of a group, and whether it has none of the partition.
     lacking: Option<(&'a TableFile, bool)>,
@@ -203,13 +193,18 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(files: &'a [Arc<TableFile>], partition_hash: u64, at: Version) -> Self {
-        Self { files, partition_hash, lacking: None, at, lookups: Lookups::default() }
+    fn new(
+        files: &'a [Arc<TableFile>],
+        encoded: &'a [u8],
+        partition_hash: u64,
+        at: Version,
+    ) -> Self {
+        Self { files, encoded, partition_hash, lacking: None, at, lookups: Lookups::default() }
     }
 
     fn ask(
         &mut self,
-        group: &mut [Key<'_>],
+        group: &mut [Key],
         visit: &mut impl FnMut(usize, Found<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut places = self.places(group);
@@ -221,7 +216,7 @@ impl<'a> Reading<'a> {
         }
         for (key, file) in group.iter_mut().zip(places) {
             let Some(file) = file else { continue };
-            let lookup = key.lookup;
+            let lookup = key.lookup(self.encoded);
             let show = |found: Found<'_>| key.show(found, visit);
             self.lookups.get(&file.reader, &lookup, self.at, asked, show)?.transpose()?;
         }
@@ -229,14 +224,15 @@ impl<'a> Reading<'a> {
     }
 
     /// The files that may have the keys of a group.
-    fn places(&mut self, group: &[Key<'_>]) -> Places<'a> {
+    fn places(&mut self, group: &[Key]) -> Places<'a> {
         let mut places = [None; GROUP];
-        let first = group.first().and_then(|key| self.file_of(key.lookup.key));
+        let encoded = self.encoded;
+        let first = group.first().and_then(|key| self.file_of(key.bytes(encoded)));
         // It mostly has room for all of them.
-        let last = group.last().map_or(&[][..], |key| key.lookup.key);
+        let last = group.last().map_or(&[][..], |key| key.bytes(encoded));
         let only = first.filter(|file| *last <= *file.meta.largest);
         for (key, place) in group.iter().zip(&mut places) {
-            let file = only.or_else(|| self.file_of(key.lookup.key));
+            let file = only.or_else(|| self.file_of(key.bytes(encoded)));
             // Of what is older than its tombstone nothing is shown.
             *place = file.filter(|file| file.meta.max_version >= key.cover && !self.lacks(file));
         }
@@ -258,7 +254,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Asks a file that has none of a whole group for the partition, once: it may have nothing of it.
-    fn note_lacking(&mut self, group: &[Key<'_>]) -> Result<()> {
+    fn note_lacking(&mut self, group: &[Key]) -> Result<()> {
         let Some(file) = self.files.first().filter(|_| group.len() == GROUP) else { return Ok(()) };
         if !self.lacking.is_some_and(|(asked, _)| std::ptr::eq(asked, &**file)) {
             let lacks = !file.reader.may_contain_partition(self.partition_hash)?;
@@ -273,17 +269,17 @@ type Places<'a> = [Option<&'a TableFile>; GROUP];
 
 /// Asks the first probes of filters, and leaves the places of those keys that pass, with what their hints
 /// lead to on its way. `false`: there are none.
-fn approach(group: &[Key<'_>], places: &mut Places<'_>) -> Result<bool> {
+fn approach(group: &[Key], places: &mut Places<'_>) -> Result<bool> {
     let mut questions = [const { None }; GROUP];
     for ((key, place), question) in group.iter().zip(&*places).zip(&mut questions) {
         if let Some(file) = place {
-            *question = Some(file.reader.prefetch(&key.lookup, key.probes)?);
+            *question = Some(file.reader.prefetch(key.hash, key.probes)?);
         }
     }
     let mut any = false;
     for ((key, place), question) in group.iter().zip(places).zip(&questions) {
         if let (Some(file), Some(question)) = (*place, question) {
-            let passes = file.reader.passes(&key.lookup, question)?;
+            let passes = file.reader.passes(key.hash, question)?;
             *place = passes.then_some(file);
             any |= passes;
         }

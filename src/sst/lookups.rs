@@ -148,12 +148,12 @@ pub(crate) struct Question {
 }
 
 impl Reader {
-    /// Brings near what [`passes`](Self::passes) reads, and the key's hints.
+    /// Brings near what [`passes`](Self::passes) reads, and the hints of the key with this hash.
     #[inline]
-    pub(crate) fn prefetch(&self, lookup: &Lookup<'_>, probes: Probes) -> Result<Question> {
+    pub(crate) fn prefetch(&self, key_hash: u64, probes: Probes) -> Result<Question> {
         let source = self.source();
-        source.prefetch_hints(lookup.key_hash);
-        let filter = filter_of(lookup.key_hash, self.directory().filters.len());
+        source.prefetch_hints(key_hash);
+        let filter = filter_of(key_hash, self.directory().filters.len());
         let filter = self.filter_handle(filter)?;
         let bits = FirstBits::new(probes, filter.len);
         for offset in bits.offsets() {
@@ -165,13 +165,13 @@ impl Reader {
     /// `false`: the file has no entry of the key, as the first probes of its filter show. Else what its hint
     /// leads to is brought near.
     #[inline]
-    pub(crate) fn passes(&self, lookup: &Lookup<'_>, question: &Question) -> Result<bool> {
-        let (source, hash) = (self.source(), lookup.key_hash);
+    pub(crate) fn passes(&self, key_hash: u64, question: &Question) -> Result<bool> {
+        let source = self.source();
         let held = source.load(&question.filter, Caching::Keep)?;
         let filter = Filter::parse(held.payload())
             .map_err(|damage| self.damage(damage, &question.filter))?;
-        let passes = filter.has_first(hash, &question.bits);
-        if passes && let Some(hint) = source.recall(hash) {
+        let passes = filter.has_first(key_hash, &question.bits);
+        if passes && let Some(hint) = source.recall(key_hash) {
             source.prefetch_hinted(&hint);
         }
         Ok(passes)
