@@ -61,7 +61,7 @@ pub(super) fn multi_get_raw(
 
 /// So many keys are looked up side by side: what a step reads of the last is on its way while it is read
 /// of the first.
-const GROUP: usize = 16;
+const GROUP: usize = 12;
 
 /// The RowKeys in order, each with its index, and with the number that most comparisons end at.
 fn sorted<'k>(row_keys: &[&'k [u8]]) -> Vec<(u64, &'k [u8], usize)> {

@@ -59,9 +59,13 @@ impl<'a> Lookups<'a> {
             && std::ptr::eq(near.reader, reader)
             && let Some(found) = near.find(lookup.key, at.min(NEWEST))
         {
-            let shown = found.map(visit);
+            let Some(found) = found else {
+                near.is_again = false; // Filters say so for less.
+                return Ok(None);
+            };
+            let shown = visit(found);
             near.stay();
-            return Ok(shown);
+            return Ok(Some(shown));
         }
         let company = &mut Beside { reader, near: &mut self.near };
         match asked {

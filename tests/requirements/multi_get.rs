@@ -79,3 +79,33 @@ fn r_e16_is_cheaper_than_single_gets() {
     assert!(single >= 100, "{single}");
     assert!(many * 2 <= single, "{many} looks for all at once, {single} one by one");
 }
+
+/// Where the cache holds rows without their blocks, which single gets left there, no block is decompressed
+/// again for them.
+#[test]
+fn r_e16_finds_what_single_gets_left_in_the_cache() {
+    const ROWS: u64 = 40_000;
+    let options = options().memory_budget(1 << 20).compression(Compression::Zstd(1));
+    let db = TestDb::with(options.read_mode(ReadMode::Mmap));
+    let t = db.t();
+    let row = |n: u64| format!("{n:06}");
+    let value = |n: u64| {
+        format!("{:x}", u128::from(n + 1).wrapping_mul(u128::MAX / 7).wrapping_pow(9)).repeat(4)
+    };
+    t.import((0..ROWS).map(|n| ("p", row(n), value(n)))).unwrap();
+    db.compact().unwrap();
+    // As many blocks as point reads have kept whole, and more.
+    for n in (0..ROWS).step_by(100) {
+        assert!(t.exists("p", row(n)).unwrap());
+    }
+    let asked: Vec<String> = (50..ROWS).step_by(1_000).map(row).collect();
+    for row in &asked {
+        assert!(t.exists("p", row).unwrap());
+    }
+    let before = db.stats();
+    let found = t.get_many("p", &asked).unwrap();
+    assert!(found.iter().all(Option::is_some));
+    let after = db.stats();
+    assert_eq!(after.cache_misses, before.cache_misses);
+    assert_eq!(after.cache_hits - before.cache_hits, asked.len() as u64);
+}

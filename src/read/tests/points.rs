@@ -37,7 +37,7 @@ proptest! {
     fn many_points_are_what_each_is(
         steps in steps(),
         pk in component(),
-        row_keys in proptest::collection::vec(component(), 0..12),
+        row_keys in proptest::collection::vec(component(), 0..40),
         at in any::<proptest::sample::Index>(),
     ) {
         let world = World::new(&steps);

@@ -2,6 +2,7 @@
 
 mod damage;
 mod helped;
+mod lookups;
 mod model;
 mod rows;
 
@@ -16,6 +17,7 @@ use crate::cache::{BlockCache, Hint};
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::env::{Env, Fault, Operation, SimEnv};
 use crate::error::Result;
+use crate::key;
 use crate::options::ReadMode;
 use crate::version::Version;
 
