@@ -12,6 +12,7 @@ const VALUE: [u8; 100] = [7; 100];
 const ENTITIES: u64 = 50_000;
 const PARTITIONS: u64 = 100;
 const IN_PARTITION: u64 = ENTITIES / PARTITIONS;
+/// Rows of a page, and of a multi-get.
 const PAGE: usize = 100;
 
 struct Home {
@@ -84,11 +85,18 @@ fn reads(c: &mut Criterion) {
                 assert!(!table.exists(partition(number), row(number + ENTITIES)).unwrap());
             });
         });
-        let some: Vec<String> = (0..IN_PARTITION).step_by(5).map(row).collect();
-        group.throughput(Throughput::Elements(some.len() as u64));
-        group.bench_function(BenchmarkId::new("get-many", some.len()), |b| {
-            b.iter(|| black_box(table.get_many(partition(0), &some).unwrap().len()));
-        });
+        let every = |step: usize| (0..IN_PARTITION).step_by(step).take(PAGE).map(row);
+        for (keys, some) in [("apart", every(5)), ("together", every(1))] {
+            let some: Vec<String> = some.collect();
+            group.throughput(Throughput::Elements(some.len() as u64));
+            group.bench_function(BenchmarkId::new("get-many", keys), |b| {
+                b.iter(|| black_box(table.get_many(partition(0), &some).unwrap().len()));
+            });
+            group.bench_function(BenchmarkId::new("get-each", keys), |b| {
+                let each = |row| table.get(partition(0), row).unwrap();
+                b.iter(|| black_box(some.iter().map(each).collect::<Vec<_>>().len()));
+            });
+        }
         group.throughput(Throughput::Elements(PAGE as u64));
         group.bench_function(BenchmarkId::new("page", PAGE), |b| {
             b.iter(|| {
