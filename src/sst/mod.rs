@@ -5,6 +5,7 @@
 //!  block   entries in key order, prefix-compressed     (block.rs, stored as frame.rs says)
 //!  index   fence → block, in two levels                (index.rs)
 //!  filter  hashes of keys and partitions               (filter.rs)
+//!  lookup  by one key, or by several in order (lookup.rs, lookups.rs)
 //!  source  from mapping or cache, checksums verified once (source.rs)
 //! ```
 //!
