@@ -37,8 +37,7 @@ fn p_12_a_photo_is_linked_not_stored() {
     let employees = table(&db, "Employee");
     let photo = noise(1, 2 << 20);
     let direct = Entity::new("Sales", "000456").with("Photo", photo.as_slice());
-    let expected =
-        EntityError::BinaryTooLong { name: "Photo".into(), length: 2 << 20, limit: 64 << 10 };
+    let expected = EntityError::TooLarge { size: direct.size(), limit: 1 << 20 };
     assert_eq!(refusal(employees.insert(&direct).wait()), expected);
 
     let mut blobs = HashMap::new();
