@@ -241,7 +241,12 @@ fn w_091_a_batch_keeps_the_limits_of_the_table_it_is_committed_to() {
     let text = |length| EntityLimits::default().string_length(length);
     for (limits, index, expected) in [
         (text(59), 0, long(60, 59)),
-        (text(60).size(4 + 2 * (1 + 3) + 8 + 2 + 4 + 2 * 60), 2, long(40_000, 60)),
+        (
+            text(60).size(4 + 2 * (1 + 3) + 8 + 2 + 4 + 2 * 60),
+            2,
+            EntityError::TooLarge { size: 80_022, limit: 146 },
+        ),
+        (text(60), 2, long(40_000, 60)),
         (
             text(60).size(4 + 2 * (1 + 3) + 8 + 2 + 4 + 2 * 60 - 1),
             0,
