@@ -46,8 +46,8 @@ impl Pipeline {
     }
 
     /// To be called when a page has stepped over so many deletions. Once all pages have spent as much on that as it
-    /// takes to be rid of them, they go: so whoever reads the first rows that are left, and deletes them, again and
-    /// again, spends twice at most what is spent at best.
+    /// takes to be rid of them, they go: so for whoever reads the first rows that are left, and deletes them, again
+    /// and again, about as much is spent on the one as on the other.
     pub(crate) fn note_passed(&self, deletions: u64) {
         let passed = self.passed.fetch_add(deletions, Ordering::Relaxed) + deletions;
         if passed < FLUSH_STEPS || passed < self.shedding_steps() {

@@ -13,7 +13,7 @@ use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
 use super::sequence::{Spare, Taken};
 use super::waiters::{Waiters, Woken};
-use crate::env::JobClass;
+use crate::env::{JobClass, once};
 use crate::error::{Error, Result};
 use crate::levels;
 use crate::memtable::Memtable;
@@ -111,17 +111,7 @@ impl Pipeline {
         delay: Duration,
         work: fn(&Self),
     ) {
-        if is_queued(self).swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let job = Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                is_queued(&this).store(false, Ordering::Release);
-                work(&this);
-            }
-        });
-        self.jobs.spawn_after(class, delay, job);
+        once(&*self.jobs, self, &self.this, is_queued, class, delay, work);
     }
 
     /// Has everything up to `version` published by somebody, if only a background job.

@@ -200,7 +200,7 @@ impl Pipeline {
         self.check_not_poisoned()
     }
 
-    /// Refuses what would change files without writing anything new.
+    /// Refuses what changes files, though it commits nothing.
     pub(super) fn check_not_read_only(&self) -> Result<()> {
         if self.options.read_only { Err(Error::ReadOnly) } else { Ok(()) }
     }

@@ -8,6 +8,7 @@
 mod aside;
 mod deferred;
 mod mapping;
+mod once;
 mod read_around;
 mod read_only;
 mod real;
@@ -27,6 +28,7 @@ pub(crate) use aside::damaged_name;
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};
+pub(crate) use once::once;
 pub(crate) use read_around::{ReadAround, Unreadable};
 pub(crate) use read_only::ReadOnly;
 pub use real::RealEnv;

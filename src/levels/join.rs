@@ -3,9 +3,9 @@
 //! Files that overlap nothing move down as they are, and every load makes one of its own. So there would be as many
 //! files as flushes and loads, however little is in them, each with its descriptor or map.
 //!
-//! Invariant: what is joined becomes one file, so this ends. As that has at least twice the bytes of each that it is
-//! made of, an entry is written as often at most as a file can double until it is not small: some ten times from the
-//! smallest there is.
+//! Invariant: what is joined becomes one file, so this ends. As no file has more keys and values than the others
+//! together, what is joined has at least twice those of each: an entry is written as often at most as what is in a
+//! file can double until it is not small, eighteen times from sixteen bytes at the default memory budget.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ impl Picker<'_> {
     }
 
     fn joined(&self, level: Level, files: &[Arc<TableFile>]) -> Option<Inputs> {
-        let bytes = |file: &Arc<TableFile>| file.meta.bytes;
+        // Not what is stored: of the smallest files that is mostly what each file has.
+        let bytes = |file: &Arc<TableFile>| file.meta.raw_bytes;
         let most = files.iter().map(bytes).max()?;
         let is_one_most = 2 * most > files.iter().map(bytes).sum();
         if is_one_most || !self.fit_one(level, files)? {

@@ -5,7 +5,6 @@
 //! timer set, after which the picker is asked again.
 
 use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::compaction::Inputs;
@@ -15,7 +14,7 @@ use super::state::Level;
 use super::tree::Tree;
 use super::view::View;
 use crate::entry::{Cursor, Kind};
-use crate::env::JobClass;
+use crate::env::{JobClass, once};
 use crate::error::Result;
 use crate::memtable::Memtable;
 
@@ -73,18 +72,16 @@ impl Tree {
     /// Looks for work that a snapshot held back. In the background and once for many: it goes through all snapshots, and
     /// they may be released one after the other.
     pub(super) fn look_at_released(&self) {
-        if self.release_look_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let look = Box::new(move || {
-            if let Some(tree) = this.upgrade() {
-                // First, so that what is released from here on queues another.
-                tree.release_look_queued.store(false, Ordering::Release);
-                tree.schedule_compactions();
-            }
-        });
-        self.jobs.spawn_after(JobClass::Compaction, Duration::ZERO, look);
+        let (class, look) = (JobClass::Compaction, Self::schedule_compactions);
+        once(
+            &*self.jobs,
+            self,
+            &self.this,
+            |tree| &tree.release_look_queued,
+            class,
+            Duration::ZERO,
+            look,
+        );
     }
 
     /// Whether the deletions in a memtable hide about so many bytes of files.

@@ -5,7 +5,6 @@
 //! claim or the change. While what [failed](super::failures) waits to be tried again, the database stays
 //! readable, and writers are held back by the debt that builds up.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::snapshots::Horizon;
 use super::state::{Change, Level};
 use super::tree::Tree;
 use super::view::{Frozen, View};
-use crate::env::JobClass;
+use crate::env::{JobClass, once};
 use crate::error::{Error, Result};
 use crate::sst::FileId;
 use crate::version::Version;
@@ -282,19 +281,17 @@ impl Tree {
     }
 
     fn schedule_flush(&self, delay: Duration) {
-        if self.flush_queued.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let this = Weak::clone(&self.this);
-        let job = Box::new(move || {
-            if let Some(tree) = this.upgrade() {
-                // First, so that what becomes ready from here on queues another job.
-                tree.flush_queued.store(false, Ordering::Release);
-                // What fails is noted, and tried again.
-                let _ = tree.flush_now();
-            }
-        });
-        self.jobs.spawn_after(JobClass::Flush, delay, job);
+        // What fails is noted, and tried again.
+        let flush = |tree: &Self| drop(tree.flush_now());
+        once(
+            &*self.jobs,
+            self,
+            &self.this,
+            |tree| &tree.flush_queued,
+            JobClass::Flush,
+            delay,
+            flush,
+        );
     }
 
     fn flush_failed(&self, error: &Error) {

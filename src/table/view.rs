@@ -127,7 +127,8 @@ impl TableView {
     }
 
     /// Many entities of one partition at one version, in the order of `row_keys`: cheaper than
-    /// getting each, most of all when the RowKeys are sorted (R-E16).
+    /// getting each, most of all when the RowKeys are sorted (R-E16), but for few that were read right before
+    /// (DESIGN.md, 9.5).
     ///
     /// # Errors
     /// As [`get`](Self::get).

@@ -1,6 +1,5 @@
 //! [`Repairs`]: replaces damaged segments by what was whole in them, so that the next opening can
-//! be strict; the damaged file stays beside it under a name with the
-//! extension `damaged` that no other has.
+//! be strict; the damaged file stays beside it under a name with the extension `damaged` that no other has.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

@@ -14,7 +14,8 @@
 //! `stat`, `verify` and `salvage` work on a data directory that no server has open (`--data`); all
 //! others but `serve` do, or on a server (`--url`, `--connection-string`). See
 //! [`serve`'s defaults](crate::config) for where both are if nothing is said. What only reads a
-//! directory changes nothing in it, and does so beside others that only read. What a command was asked for goes to stdout, all else to stderr.
+//! directory changes nothing in it, and does so beside others that only read. What a command was asked for goes to
+//! stdout, all else to stderr.
 //! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
 //!
 //! # What `import` reads
