@@ -70,12 +70,13 @@ pub fn request_format(
     supported(stated, version)
 }
 
-/// The form in which an error is told; where it is Atom, errors are XML of their own.
+/// The form in which an error is told: that of an answer, where one can be told from the request; where it
+/// is Atom, errors are XML of their own.
 #[must_use]
 pub fn error_format(headers: &HeaderMap, version: Option<ApiVersion>) -> BodyFormat {
     match accepted(headers, version) {
         Some(Media::Body(accepted)) => accepted,
-        Some(Media::Any) | None if version >= Some(ApiVersion::JSON) => {
+        Some(Media::Any) | None if version >= Some(ApiVersion::NO_ATOM) => {
             BodyFormat::Json(Metadata::Minimal)
         }
         Some(Media::Any) | None => BodyFormat::Atom,
@@ -280,6 +281,9 @@ mod tests {
         assert_eq!(error("*/*", "2019-02-02"), JSON);
         assert_eq!(error("application/xml", "2019-02-02"), BodyFormat::Atom);
         assert_eq!(error("", ""), BodyFormat::Atom);
+        // As long as there is Atom, who asks for nothing has it, in errors too.
+        assert_eq!(error("", "2014-02-14"), BodyFormat::Atom);
+        assert_eq!(error("*/*", "2015-07-08"), BodyFormat::Atom);
         assert_eq!(error("application/atom+xml,application/xml", "2009-09-19"), BodyFormat::Atom);
     }
 }

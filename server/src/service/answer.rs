@@ -9,6 +9,7 @@ use crate::headers::{BodyFormat, Common, Metadata, error_format, names};
 use crate::wire::{json, xml};
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
+const XML_ERROR: HeaderValue = HeaderValue::from_static("application/xml;charset=utf-8");
 
 /// An answer, but for the headers that all have.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl Answer {
                 let content_type = HeaderValue::from_static(content_type(json, Shape::Single));
                 (content_type, json::print_error(code, &message))
             }
-            BodyFormat::Atom => (XML, xml::print_error(code, &message)),
+            BodyFormat::Atom => (XML_ERROR, xml::print_error(code, &message)),
         };
         Self { body: body.into(), ..Self::empty(error.code().status()) }
             .with(header::CONTENT_TYPE, content_type)

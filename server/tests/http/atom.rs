@@ -97,7 +97,7 @@ async fn r_s04_atom_creates_lists_and_deletes_tables() {
     assert_eq!(send(&mut client, "DELETE", "/Tables('people')", "", "").await.status, 204);
     let gone = send(&mut client, "DELETE", "/Tables('people')", "", "").await;
     assert_eq!(gone.failure(), (404, "ResourceNotFound"));
-    assert_eq!(one(&gone, "m:code"), "ResourceNotFound");
+    assert_eq!(one(&gone, "code"), "ResourceNotFound");
     let empty = send(&mut client, "POST", "/Tables", "", &entry("")).await;
     assert_eq!(empty.failure(), (400, "PropertiesNeedValue"));
 }
@@ -175,7 +175,7 @@ async fn r_s04_atom_answers_queries() {
     assert!(selected.text().contains("<d:Missing m:null=\"true\" />"));
     assert!(all(&selected, "d:RowKey").is_empty());
     let wrong = send(&mut client, "GET", "/people()?$filter=Number%20is%201", "", "").await;
-    assert_eq!((wrong.failure(), one(&wrong, "m:code")), ((400, "InvalidInput"), "InvalidInput"));
+    assert_eq!((wrong.failure(), one(&wrong, "code")), ((400, "InvalidInput"), "InvalidInput"));
 }
 
 /// R-S04, R-S07: transactions whose operations are in Atom.
@@ -220,12 +220,32 @@ async fn r_s04_atom_in_transactions() {
 
     let failed = parts(&client.send("POST", "/$batch", &batch, &body).await);
     assert_eq!((failed.len(), failed[0].status), (1, 409));
-    assert_eq!(one(&failed[0], "m:code"), "EntityAlreadyExists");
+    assert_eq!(one(&failed[0], "code"), "EntityAlreadyExists");
     assert_eq!(failed[0].header("DataServiceVersion"), Some("1.0;"));
     let silent =
         operation(&format!("POST {people}"), &["Prefer: return-no-content"], &entity("silent", ""));
     let done = parts(&client.send("POST", "/$batch", &batch, &change_set(&[silent])).await);
     assert_eq!((done[0].status, done[0].header("DataServiceVersion")), (204, Some("1.0;")));
-    let message = one(&failed[0], "m:message");
+    let message = one(&failed[0], "message");
     assert!(message.starts_with("0:The specified entity already exists."), "{message}");
+}
+
+/// R-S05: errors are Atom where answers are, and their elements have no prefix, as clients look for them by
+/// name: `error`, `code`.
+#[tokio::test]
+async fn r_s05_errors_are_atom_where_answers_are() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let begin = "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/\
+        ado/2007/08/dataservices/metadata\"><code>ResourceNotFound</code><message xml:lang=\"en-US\">";
+    for headers in [
+        &OLD[..],
+        &[("Accept", ""), ("x-ms-version", "2014-02-14")],
+        &[("Accept", "*/*"), ("x-ms-version", "2015-07-08")],
+    ] {
+        let missing = client.send("GET", POINT, headers, "").await;
+        let kind = missing.header("content-type");
+        assert_eq!((missing.status, kind), (404, Some("application/xml;charset=utf-8")));
+        assert!(missing.text().starts_with(begin), "{headers:?}: {}", missing.text());
+    }
 }

@@ -148,7 +148,7 @@ async fn r_s04_old_clients_speak_atom() {
     assert_eq!(client.get(POINT).await.json()["Name"], "Ann", "and JSON reads what Atom wrote");
     // Errors are XML then.
     let missing = client.send("GET", "/people(PartitionKey='p',RowKey='x')", &old, "").await;
-    assert_eq!(missing.header("content-type"), Some("application/xml"));
+    assert_eq!(missing.header("content-type"), Some("application/xml;charset=utf-8"));
     assert_eq!(missing.failure(), (404, "ResourceNotFound"));
 }
 

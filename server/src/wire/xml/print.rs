@@ -50,15 +50,16 @@ pub fn print_stats(last_sync: &str) -> Vec<u8> {
     out
 }
 
-/// The body of an error, for clients that do not take JSON.
+/// The body of an error, for clients that do not take JSON. Its elements have no prefix: some clients look
+/// for them by their names as they stand there.
 #[must_use]
 pub fn print_error(code: &str, message: &str) -> Vec<u8> {
     let mut out = DECLARATION.as_bytes().to_vec();
     let namespace = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-    put(&mut out, &["<m:error xmlns:m=\"", namespace, "\">"]);
-    element(&mut out, "m:code", code);
-    put(&mut out, &["<m:message xml:lang=\"en-US\">"]);
+    put(&mut out, &["<error xmlns=\"", namespace, "\">"]);
+    element(&mut out, "code", code);
+    put(&mut out, &["<message xml:lang=\"en-US\">"]);
     escape_into(&mut out, message);
-    put(&mut out, &["</m:message></m:error>"]);
+    put(&mut out, &["</message></error>"]);
     out
 }

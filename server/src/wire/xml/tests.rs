@@ -218,9 +218,9 @@ fn bombs() {
 #[test]
 fn errors_and_statistics() {
     let error = String::from_utf8(print_error("InvalidInput", "a < b & c\nRequestId:1")).unwrap();
-    let expected = "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.\
-        microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>InvalidInput</m:code>\
-        <m:message xml:lang=\"en-US\">a &lt; b &amp; c\nRequestId:1</m:message></m:error>";
+    let expected = "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.\
+        microsoft.com/ado/2007/08/dataservices/metadata\"><code>InvalidInput</code>\
+        <message xml:lang=\"en-US\">a &lt; b &amp; c\nRequestId:1</message></error>";
     assert_eq!(error, expected);
     let stats = Element::parse(&print_stats("Thu, 01 Jan 2026 00:00:00 GMT")).expect("stats");
     assert_eq!(stats.children[0].child("Status").expect("status").text, "live");
