@@ -20,6 +20,8 @@ pub struct ApiVersion(u32);
 impl ApiVersion {
     /// The first with JSON.
     pub const JSON: Self = Self::on(2013, 8, 15);
+    /// The first whose service properties have metrics by the minute, and cross-origin rules.
+    pub const MINUTE_METRICS: Self = Self::JSON;
     /// The first without Atom.
     pub const NO_ATOM: Self = Self::on(2015, 12, 11);
     /// The first in whose table signatures a resource begins with the service's name.

@@ -9,7 +9,8 @@ use super::call::Call;
 use crate::address::Parameter;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
-use crate::wire::xml::{print_properties, print_stats};
+use crate::headers::ApiVersion;
+use crate::wire::xml::{print_old_properties, print_properties, print_stats};
 
 /// Refuses an address of the service that does not say that it is one.
 pub(super) fn check_restype(call: &Call<'_>) -> Result<(), ServiceError> {
@@ -19,11 +20,14 @@ pub(super) fn check_restype(call: &Call<'_>) -> Result<(), ServiceError> {
     }
 }
 
-/// The answer to Get Table Service Properties.
+/// The answer to Get Table Service Properties. Who states no version has all of them.
 pub(super) fn get(call: &Call<'_>) -> Result<Answer, ServiceError> {
     check_restype(call)?;
     call.allow(Operation::GetServiceProperties, None)?;
-    Ok(Answer::xml(StatusCode::OK, print_properties(&call.account.properties())))
+    let properties = call.account.properties();
+    let is_old = call.version.is_some_and(|version| version < ApiVersion::MINUTE_METRICS);
+    let print = if is_old { print_old_properties } else { print_properties };
+    Ok(Answer::xml(StatusCode::OK, print(&properties)))
 }
 
 /// The answer to Get Table Service Stats, which only the secondary has.

@@ -249,3 +249,25 @@ async fn r_s05_errors_are_atom_where_answers_are() {
         assert!(missing.text().starts_with(begin), "{headers:?}: {}", missing.text());
     }
 }
+
+/// R-S01: before 2013-08-15 metrics were by the hour only, and not called so; there were no rules on origins.
+#[tokio::test]
+async fn r_s01_service_properties_are_those_of_the_version() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let service = "/?restype=service&comp=properties";
+    let metrics = "<Metrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>\
+        <RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy></Metrics>";
+    let body = format!("<StorageServiceProperties>{metrics}</StorageServiceProperties>");
+    let set = client.send("PUT", service, &OLD, &body).await;
+    assert_eq!(set.status, 202, "{set:?}");
+    let old = client.send("GET", service, &OLD, "").await;
+    assert!(old.text().contains("</Logging>") && old.text().contains(metrics), "{}", old.text());
+    for later in ["HourMetrics", "MinuteMetrics", "Cors"] {
+        assert!(!old.text().contains(later), "{}", old.text());
+    }
+    let hourly = metrics.replace("Metrics>", "HourMetrics>");
+    let new = client.send("GET", service, &[("x-ms-version", "2013-08-15")], "").await;
+    assert!(new.text().contains(&hourly) && new.text().contains("<MinuteMetrics>"), "{new:?}");
+    assert!(client.get(service).await.text().contains(&hourly));
+}

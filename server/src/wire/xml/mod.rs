@@ -21,7 +21,7 @@ pub use error::XmlError;
 pub use print::{print_error, print_stats};
 pub use properties::{
     Logging, Metrics, Retention, ServiceProperties, ServicePropertiesUpdate, parse_properties,
-    print_properties,
+    print_old_properties, print_properties,
 };
 
 pub(super) use print::{escape_into, put};

@@ -179,21 +179,37 @@ fn retention(element: &Element) -> Result<Retention, XmlError> {
 #[must_use]
 pub fn print_properties(properties: &ServiceProperties) -> Vec<u8> {
     let mut out = DECLARATION.as_bytes().to_vec();
-    put(&mut out, &["<StorageServiceProperties><Logging>"]);
-    let logging = &properties.logging;
-    element(&mut out, "Version", &logging.version);
-    for (name, value) in
-        [("Read", logging.read), ("Write", logging.write), ("Delete", logging.delete)]
-    {
-        boolean(&mut out, name, value);
-    }
-    print_retention(&mut out, logging.retention);
-    put(&mut out, &["</Logging>"]);
+    put(&mut out, &["<StorageServiceProperties>"]);
+    print_logging(&mut out, &properties.logging);
     print_metrics(&mut out, "HourMetrics", &properties.hour_metrics);
     print_metrics(&mut out, "MinuteMetrics", &properties.minute_metrics);
     print_cors(&mut out, &properties.cors);
     put(&mut out, &["</StorageServiceProperties>"]);
     out
+}
+
+/// The body of Get Table Service Properties before 2013-08-15, when metrics were by the hour only, and
+/// there were no cross-origin rules.
+#[must_use]
+pub fn print_old_properties(properties: &ServiceProperties) -> Vec<u8> {
+    let mut out = DECLARATION.as_bytes().to_vec();
+    put(&mut out, &["<StorageServiceProperties>"]);
+    print_logging(&mut out, &properties.logging);
+    print_metrics(&mut out, "Metrics", &properties.hour_metrics);
+    put(&mut out, &["</StorageServiceProperties>"]);
+    out
+}
+
+fn print_logging(out: &mut Vec<u8>, logging: &Logging) {
+    put(out, &["<Logging>"]);
+    element(out, "Version", &logging.version);
+    for (name, value) in
+        [("Read", logging.read), ("Write", logging.write), ("Delete", logging.delete)]
+    {
+        boolean(out, name, value);
+    }
+    print_retention(out, logging.retention);
+    put(out, &["</Logging>"]);
 }
 
 fn print_metrics(out: &mut Vec<u8>, name: &str, metrics: &Metrics) {
