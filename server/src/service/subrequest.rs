@@ -12,7 +12,7 @@ use super::call::Call;
 use super::catalog::TableState;
 use super::odata::ODataVersion;
 use super::write::{Echo, Order, Write};
-use crate::address::{Address, Parameter, QueryString, Resource};
+use crate::address::{Address, Parameter, Place, QueryString, Resource};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{
     BodyFormat, Preference, Verb, error_format, host, if_match, names, request_format,
@@ -162,19 +162,24 @@ pub(super) fn locate<'r>(
         start.eq_ignore_ascii_case(scheme).then(|| target.get(scheme.len()..))?
     });
     let outer = host(&call.head.uri, &call.head.headers);
+    let is_account = |name: &str| name == call.address.account;
+    let names_account = |path| {
+        Place::of(outer, path, is_account).is_ok_and(|place| place.account == call.address.account)
+    };
     let (host, path) = match rest {
         Some(rest) => match rest.find('/') {
             Some(slash) => (rest.get(..slash), rest.get(slash..).unwrap_or_default()),
             None => (Some(rest), "/"),
         },
-        None if target.starts_with('/') => (outer, target),
-        // Relative to the account.
+        None if target.starts_with('/') && names_account(target) => (outer, target),
+        // Relative to the account: clients that know accounts in hosts only begin it with a slash.
         None => {
+            let target = target.strip_prefix('/').unwrap_or(target);
             let resource = Resource::parse(&call.address.account, target)?;
             return Ok((Address { resource, ..call.address.clone() }, query));
         }
     };
-    let address = Address::parse(host, path, |name| name == call.address.account)?;
+    let address = Address::parse(host, path, is_account)?;
     if address.account != call.address.account || address.secondary {
         return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
     }

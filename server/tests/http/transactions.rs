@@ -291,6 +291,12 @@ async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
             "InvalidInput",
             "A batch is about one account.",
         ),
+        (
+            insert("x").replace(BASE, "/devstoreaccount1-secondary"),
+            400,
+            "InvalidInput",
+            "A batch is about one account.",
+        ),
     ];
     for (second, status, code, text) in cases {
         let answer =
@@ -506,14 +512,15 @@ async fn r_s07_addresses_of_operations() {
         ("a", "/devstoreaccount1/people"),
         ("b", "people"),
         ("c", "HTTP://elsewhere:1/devstoreaccount1/PEOPLE"),
+        ("d", "/people"),
     ] {
         let body = change_set(&[insert(row).replace(&format!("{BASE}/people"), target)]);
         assert_eq!(parts(&post(&mut client, &body).await)[0].status, 204, "{target}");
     }
-    assert_eq!(rows(&mut client).await, ["a", "b", "c"]);
+    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
     // Another account's batch does not reach this one's tables.
     let mut second = server.client_of(SECOND_ACCOUNT, SECOND_KEY).await;
     let (status, code, _) = failure(&post(&mut second, &change_set(&[insert("x")])).await);
     assert_eq!((status, &*code), (400, "InvalidInput"));
-    assert_eq!(rows(&mut client).await, ["a", "b", "c"]);
+    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
 }
