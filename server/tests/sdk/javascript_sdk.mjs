@@ -1,22 +1,15 @@
 // The JavaScript SDK through every feature, each result compared with what the protocol says.
 
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
 
-// The SDK is installed beside the build, not beside this file.
-const require = createRequire(pathToFileURL(`${process.env.SDK_MODULES}/`));
+import * as harness from "./harness.mjs";
+import { KEY, NAME, main, port, require, test } from "./harness.mjs";
+
 const {
   AzureNamedKeyCredential, AzureSASCredential, TableClient, TableServiceClient, TableTransaction,
   generateAccountSas, generateTableSas, odata,
 } = require("@azure/data-tables");
 
-const port = Number(process.argv[2]);
-const only = process.argv.slice(3);
-const NAME = "devstoreaccount1";
-const KEY =
-  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const url = `http://127.0.0.1:${port}/${NAME}`;
 const connection =
   `DefaultEndpointsProtocol=http;AccountName=${NAME};AccountKey=${KEY};TableEndpoint=${url};`;
@@ -24,10 +17,7 @@ const options = { allowInsecureConnection: true };
 const credential = new AzureNamedKeyCredential(NAME, KEY);
 const service = TableServiceClient.fromConnectionString(connection, options);
 
-const tests = [];
-const test = (name, work) => tests.push([name, work]);
-
-const newName = (prefix = "J") => prefix + randomUUID().replaceAll("-", "").slice(0, 20);
+const newName = (prefix = "J") => harness.newName(prefix);
 const client = (name, using = credential) => new TableClient(url, name, using, options);
 
 async function newTable() {
@@ -441,19 +431,4 @@ test("service_properties_and_statistics", async () => {
   assert.equal(error?.statusCode, 400);
 });
 
-let passed = 0;
-let failed = 0;
-for (const [name, work] of tests) {
-  if (only.length && !only.includes(name)) continue;
-  const began = performance.now();
-  try {
-    await work();
-    passed++;
-    console.log(`ok javascript ${name} ${((performance.now() - began) / 1000).toFixed(2)} s`);
-  } catch (error) {
-    failed++;
-    console.log(`FAILED javascript ${name}\n${error.stack ?? error}`);
-  }
-}
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed > 0 ? 1 : 0);
+await main("javascript");

@@ -19,10 +19,42 @@ from azure.data.tables import (
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
 import oracle
-from harness import code_of, expect, main, same, test
+from harness import Account, main, same, test
 
 REPLACE, MERGE = UpdateMode.REPLACE, UpdateMode.MERGE
 UNCHANGED = MatchConditions.IfNotModified
+
+
+class SdkAccount(Account):
+    """The account as the SDK has it, and a table for each test."""
+
+    def __init__(self, port):
+        super().__init__(port)
+        self.connection = (
+            f"DefaultEndpointsProtocol=http;AccountName={self.NAME};AccountKey={self.KEY};"
+            f"TableEndpoint={self.url};"
+        )
+        self.service = TableServiceClient.from_connection_string(self.connection)
+
+    def new_table(self):
+        return self.service.create_table(self.new_name())
+
+
+def code_of(error):
+    """The error's code: the SDK does not put it on every error."""
+    code = getattr(error, "error_code", None) or error.response.headers.get("x-ms-error-code")
+    return getattr(code, "value", code)
+
+
+def expect(status, code, function, *args, **kwargs):
+    """The error that a call must end in: its status and its code."""
+    try:
+        result = function(*args, **kwargs)
+    except HttpResponseError as error:
+        found = error.status_code, code_of(error)
+        assert found == (status, code), f"expected {(status, code)}, found {found}: {error}"
+        return error
+    raise AssertionError(f"expected {(status, code)}, found {result!r}")
 
 
 def keys(entities):
@@ -765,4 +797,4 @@ def asynchronous_client(account):
 
 
 if __name__ == "__main__":
-    main("python")
+    main("python", SdkAccount)
