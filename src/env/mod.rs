@@ -151,6 +151,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` if there is none.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// How many bytes more the files of a directory may take, as far as the file system can tell. It may be
+    /// asked often, and is right only at that moment. `None` if it is not known: that counts as enough.
+    fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        let _ = dir;
+        None
+    }
 }
 
 /// Holds a lock until dropped.

@@ -154,6 +154,14 @@ impl Disk for RealDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
+
+    /// Without what is kept for the superuser, also for the superuser.
+    #[cfg(target_os = "linux")]
+    fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        let found = rustix::fs::statvfs(dir).ok()?;
+        // Where there is no limit, or none that is told, it has no blocks at all.
+        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// Whether a second name was refused as there are none there, or no more of that file.
@@ -275,6 +283,15 @@ mod tests {
         disk.remove(&nested.join("two")).unwrap();
         let gone = disk.open(&nested.join("two")).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn free_bytes_are_told_where_there_is_a_limit() {
+        let (dir, disk) = disk();
+        assert!(disk.free_bytes(dir.path()).is_some());
+        assert_eq!(disk.free_bytes(Path::new("/proc")), None, "it has no blocks");
+        assert_eq!(disk.free_bytes(&dir.path().join("missing")), None);
     }
 
     #[test]

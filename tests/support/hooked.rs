@@ -107,6 +107,9 @@ impl Disk for HookedDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }
+    fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        self.disk.free_bytes(dir)
+    }
 }
 
 #[derive(Debug)]

@@ -32,6 +32,8 @@ pub(super) struct State {
     dirs: BTreeSet<PathBuf>,
     locks: Locks,
     epoch: u64,
+    /// What all files may take together, if that has a limit.
+    capacity: Option<u64>,
     pub(super) power: Power,
     pub(super) random: Random,
 }
@@ -68,6 +70,7 @@ impl Storage {
             dirs: BTreeSet::new(),
             locks: Locks::default(),
             epoch: 0,
+            capacity: None,
             power: Power::default(),
             random: Random(seed),
         })))
@@ -96,6 +99,10 @@ impl Storage {
 
     pub(super) fn clear_faults(&self) {
         self.0.lock().power.clear_faults();
+    }
+
+    pub(super) fn set_capacity(&self, bytes: Option<u64>) {
+        self.0.lock().capacity = bytes;
     }
 
     pub(super) fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -142,6 +149,17 @@ impl Storage {
 impl State {
     fn inode(&self, path: &Path) -> io::Result<SharedInode> {
         self.names.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// How many bytes more all files may take, if that has a limit. A file of two names takes its bytes once,
+    /// one that has none any more none.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        let capacity = self.capacity?;
+        let mut inodes: Vec<_> = self.names.values().collect();
+        inodes.sort_by_key(|inode| Arc::as_ptr(inode));
+        inodes.dedup_by_key(|inode| Arc::as_ptr(inode));
+        let used: usize = inodes.iter().map(|inode| inode.lock().bytes().len()).sum();
+        Some(capacity.saturating_sub(used as u64))
     }
 
     fn list(&self, dir: &Path) -> Vec<String> {
@@ -320,6 +338,10 @@ impl Disk for Handle {
         state.inode(path)?;
         state.change_names(NameChange { clears: Some(path.to_owned()), sets: None });
         Ok(())
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> Option<u64> {
+        self.storage.0.lock().free_bytes()
     }
 }
 

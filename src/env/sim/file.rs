@@ -29,6 +29,16 @@ impl SimFile {
     fn begin(&self, operation: Operation) -> io::Result<MutexGuard<'_, State>> {
         self.disk.begin(operation, &[&self.path])
     }
+
+    /// How long the file may be, as there is room.
+    fn longest(&self, state: &State) -> u64 {
+        let len = self.inode.lock().bytes().len() as u64;
+        state.free_bytes().map_or(u64::MAX, |free| len.saturating_add(free))
+    }
+
+    fn check_room(&self, state: &State, end: u64) -> io::Result<()> {
+        if end > self.longest(state) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
 }
 
 /// A position in a file as an index, if the end of what is there is within bounds.
@@ -58,11 +68,16 @@ impl DiskFile for SimFile {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.disk.enter(Operation::Write)?;
         let start = position(offset, data.len())?;
-        let outcome = state.power.fault(Operation::Write, &[&self.path]);
-        let written = match outcome {
+        let mut outcome = state.power.fault(Operation::Write, &[&self.path]);
+        let mut written = match outcome {
             Ok(()) => data.len(),
             Err(_) => state.random.below(data.len()),
         };
+        let room = self.longest(&state).saturating_sub(offset);
+        if written as u64 > room {
+            written = room as usize;
+            outcome = Err(io::ErrorKind::StorageFull.into());
+        }
         if let Some(data) = data.get(..written).filter(|data| !data.is_empty()) {
             self.inode.lock().write(start, data);
         }
@@ -87,6 +102,7 @@ impl DiskFile for SimFile {
         let start = position(offset, data.len())?;
         state.power.fault(Operation::Write, &[&self.path])?;
         state.power.fault(Operation::Sync, &[&self.path])?;
+        self.check_room(&state, offset + data.len() as u64)?;
         self.inode.lock().write_durably(start, data);
         Ok(())
     }
@@ -113,7 +129,8 @@ impl DiskFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let _state = self.begin(Operation::SetLen)?;
+        let state = self.begin(Operation::SetLen)?;
+        self.check_room(&state, len)?;
         self.inode.lock().set_len(position(len, 0)?);
         Ok(())
     }

@@ -112,6 +112,29 @@ impl SimEnv {
         self.storage.clear_faults();
     }
 
+    /// Has all files together take no more than that many bytes; `None`, as at first, is without limit. What goes
+    /// beyond fails of a full disk, and a write leaves what there was room for. Bytes count from when they are
+    /// written, up to the file's length, until the file loses its name.
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use std::path::Path;
+    /// use tablestone::env::{Env, SimEnv};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let (env, dir) = (SimEnv::new(42), Path::new("/db"));
+    /// env.set_capacity(Some(5));
+    /// env.disk().create_dir_all(dir)?;
+    /// let file = env.disk().create(&dir.join("file"))?;
+    /// assert!(file.write_at(b"too much", 0).is_err_and(|e| e.kind() == ErrorKind::StorageFull));
+    /// assert_eq!((env.read_file(&dir.join("file"))?, env.disk().free_bytes(dir)), (b"too m".into(), Some(0)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.storage.set_capacity(bytes);
+    }
+
     /// Sets the wall clock, forth or back. Timers go by the monotonic one, which this leaves.
     pub fn set_now(&self, now: Version) {
         self.schedule.set_now(now);

@@ -28,6 +28,29 @@ fn machine(seed: u64) -> (SimEnv, Arc<dyn Disk>, Arc<dyn DiskFile>) {
 }
 
 #[test]
+fn a_full_disk_takes_what_it_has_room_for() {
+    let (env, disk, file) = machine(1);
+    assert_eq!(disk.free_bytes(Path::new(DIR)), None);
+    disk.share(&path("a"), &path("same")).unwrap();
+    env.set_capacity(Some(10));
+    assert_eq!(disk.free_bytes(Path::new(DIR)), Some(4));
+    let full = |outcome: io::Result<()>| outcome.unwrap_err().kind() == ErrorKind::StorageFull;
+    assert!(full(file.set_len(11)) && full(file.write_durably_at(b"bytes", 6)));
+    file.write_at(b"SYNCED", 0).unwrap();
+    let other = disk.create(&path("b")).unwrap();
+    assert!(full(other.write_at(b"bytes", 0)));
+    assert_eq!(env.read_file(&path("b")).unwrap(), b"byte");
+    assert!(full(file.write_at(b"!", 6)));
+    disk.remove(&path("b")).unwrap();
+    file.write_at(b"!", 9).unwrap();
+    assert_eq!(env.read_file(&path("same")).unwrap(), b"SYNCED\0\0\0!");
+    env.set_capacity(Some(3));
+    assert_eq!(disk.free_bytes(Path::new(DIR)), Some(0));
+    file.set_len(1).unwrap();
+    assert_eq!(disk.free_bytes(Path::new(DIR)), Some(2));
+}
+
+#[test]
 fn bytes_are_read_as_written() {
     let (env, disk, file) = machine(1);
     file.write_at(b"!", 8).unwrap();
