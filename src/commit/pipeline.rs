@@ -391,10 +391,10 @@ impl Pipeline {
         version
     }
 
-    /// The disk is full: files that wait to be used again go. And so that the next flush leaves out what was deleted
+    /// The disk is full: what is there for segments to come goes. And so that the next flush leaves out what was deleted
     /// since the last one began, it has what deletes it.
     fn make_room(&self) {
-        report_segments(self.segments.remove_spares());
+        report_segments(self.segments.give_way());
         if self.tree.view().active.has_range_tombstones() {
             self.freeze_for_deletions();
         }

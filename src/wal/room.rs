@@ -31,8 +31,8 @@ pub(super) fn when_there_is_room(
 fn wait_for_room(segments: &Segments, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
     tracing::warn!("the disk is full: the log waits for room");
     for doubled in 0..WAITS {
-        // One that cannot be removed gives no room.
-        let _ = segments.remove_spares();
+        // What cannot be removed gives no room.
+        let _ = segments.give_way();
         thread::sleep(FIRST_WAIT * (1 << doubled));
         match write() {
             Err(error) if is_full(&error) => {}

@@ -349,8 +349,24 @@ impl Segments {
         self.disk.remove(path).map_err(|e| Error::io("remove", path, e))
     }
 
-    /// Makes a segment with zeros up to there, and some in any case.
+    /// Gives back all that waits to be used, but what is being made.
+    pub(crate) fn give_way(&self) -> Result<()> {
+        let removed = self.remove_spares();
+        let shorten = |next: &mut Next| next.prepared.as_mut().map_or(Ok(()), OpenSegment::shorten);
+        removed.and(self.next.try_lock().map_or(Ok(()), |mut next| shorten(&mut next)))
+    }
+
+    /// Makes a segment with zeros up to there, and some in any case if there is room. Nothing is left of one that
+    /// could not be made.
     fn make(&self, id: &mut SegmentId, zeros_to: u64) -> Result<OpenSegment> {
+        let made = self.try_make(id, zeros_to);
+        if made.is_err() {
+            let _ = self.remove(&id.named(&self.dir, NEW_EXTENSION));
+        }
+        made
+    }
+
+    fn try_make(&self, id: &mut SegmentId, zeros_to: u64) -> Result<OpenSegment> {
         let after = self.files.lock().last;
         let header = Header::new(*id, after);
         let new = id.named(&self.dir, NEW_EXTENSION);
@@ -359,8 +375,7 @@ impl Segments {
             None => {
                 self.disk.create(&new).map_err(|e| Error::io("create", &new, e))?;
                 let file = self.open(&new)?;
-                let zeros = self.plan.first_zeros();
-                self.write_start(&*file, &header, zeros, &new)?;
+                let zeros = self.write_first(&*file, &header, &new)?;
                 (file, (HEADER_BYTES + zeros) as u64)
             }
         };
@@ -370,6 +385,19 @@ impl Segments {
         self.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
         *id = id.next();
         Ok(OpenSegment { header, file, path, prewritten, began_with: prewritten })
+    }
+
+    /// Writes and syncs a header and the zeros that a file begins with, without room for them the fewest that do.
+    /// Says how many.
+    fn write_first(&self, file: &dyn DiskFile, header: &Header, path: &Path) -> Result<usize> {
+        let (zeros, fewest) = (self.plan.first_zeros(), TERMINATOR.len());
+        match self.write_start(file, header, zeros, path) {
+            Err(error) if error.is_full() && zeros > fewest => {
+                file.set_len(0).map_err(|e| Error::io("set the length of", path, e))?;
+                self.write_start(file, header, fewest, path).map(|()| fewest)
+            }
+            written => written.map(|()| zeros),
+        }
     }
 
     /// Writes and syncs a header and that many zeros.

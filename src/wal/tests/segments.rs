@@ -204,3 +204,47 @@ fn what_fills_the_place_of_a_kept_segment_does_not_take_its_name() {
     segments.keep(SegmentId::FIRST).unwrap();
     assert_eq!(env.read_file(&kept).unwrap(), b"values");
 }
+
+/// What the log has taken ahead is there for what it has to write.
+#[test]
+fn a_log_without_room_takes_that_of_the_next_segment() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    writer.segments().prepare().unwrap();
+    fill_disk(&env, 0);
+    let all = records(1, &[1 << 20]);
+    append(&mut writer, &all).unwrap();
+    writer.sync().unwrap();
+    assert_eq!(segment_len(&env, 2), 64 + 16);
+    env.set_capacity(None);
+    let later = records(2, &[1 << 20; 12]);
+    append(&mut writer, &later).unwrap();
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0, [all, later].concat());
+}
+
+#[test]
+fn a_segment_that_there_is_no_room_for_takes_none() {
+    let env = machine(1);
+    let mut writer = create_long(&env);
+    fill_disk(&env, 70);
+    assert!(writer.segments().prepare().is_err());
+    assert!(env.list(dir()).iter().all(|name| !name.ends_with("log-new")));
+    fill_disk(&env, 100 << 10);
+    writer.segments().prepare().unwrap();
+    assert_eq!(segment_len(&env, 2), 64 + 16, "it begins without zeros");
+    env.set_capacity(None);
+    let all = records(1, &[300 << 10; 50]);
+    append(&mut writer, &all).unwrap();
+    writer.sync().unwrap();
+    env.crash(CrashStyle::LoseUnsynced);
+    assert_eq!(replay_all(&env).0, all);
+}
+
+/// Leaves room for so many bytes more.
+fn fill_disk(env: &SimEnv, left: u64) {
+    let files = env.list(dir()).into_iter();
+    let used: u64 = files.map(|name| env.read_file(&dir().join(name)).unwrap().len() as u64).sum();
+    env.set_capacity(Some(used + left));
+}
