@@ -116,10 +116,11 @@ pub enum Error {
     /// An argument or option has no meaning; says which and why.
     #[error("{0}")]
     InvalidArgument(Box<str>),
-    /// The engine could not take the write within [`busy_timeout`](crate::Options::busy_timeout).
+    /// The engine could not take the write within [`busy_timeout`](crate::Options::busy_timeout), or the disk has no
+    /// room for it. Nothing was changed.
     #[error("busy: waited {waited:?} for {reason}")]
     Busy {
-        /// How long the call waited.
+        /// How long the call waited; not at all where the room ended after it had been let in.
         waited: Duration,
         /// What it waited for, and what keeps that from happening if that is known.
         reason: Arc<str>,

@@ -139,6 +139,7 @@ impl BatchWrite {
         if self.operations.is_empty() {
             return pipeline.nothing_done();
         }
+        let makes_room = self.only_deletes();
         let Self { prefix, operations, rows, partition_key_bytes, .. } = self;
         let bytes = batch_bytes(partition_key_bytes, &operations);
         let prepared = rows.prepare(&prefix, &operations);
@@ -148,12 +149,24 @@ impl BatchWrite {
         if let Err(error) = encoded {
             return Applied::failed(Version::ZERO, error);
         }
-        let version = pipeline.submit(&prepared);
+        let submitted = match makes_room {
+            true => Ok(pipeline.submit(&prepared)),
+            false => pipeline.submit_if_room(&prepared),
+        };
+        let version = match submitted {
+            Ok(version) => version,
+            Err(error) => return Applied::failed(Version::ZERO, error),
+        };
         table.tally.write(operations.len(), bytes);
         if operations.iter().any(Operation::is_deletion) {
             pipeline.note_deletion();
         }
         Applied::done(version, version)
+    }
+
+    /// Whether it is what makes room.
+    pub(super) fn only_deletes(&self) -> bool {
+        self.operations.iter().all(Operation::is_deletion)
     }
 
     /// Whether what is stored is looked at, under the latch.

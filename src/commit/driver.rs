@@ -190,7 +190,7 @@ impl Pipeline {
         self.counters.commits.fetch_add(count, Ordering::Relaxed);
         self.counters.groups.fetch_add(1, Ordering::Relaxed);
         self.counters.largest_group.fetch_max(count, Ordering::Relaxed);
-        self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.log_bytes.fetch_add(bytes as u64, Ordering::Release);
         // A flush leaves the large values where they are, in a segment that is to be durable then.
         if places.last().is_some_and(|placed| levels::is_mostly_large(placed.memtable)) {
             log.writer.keep_segment();

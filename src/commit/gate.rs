@@ -1,5 +1,5 @@
 //! The gate in front of the latches: writers wait here while the engine is behind with flushing
-//! and compacting, never longer than the busy timeout (R-E24).
+//! and compacting, or the disk has no room for them, never longer than the busy timeout (R-E24).
 //!
 //! Invariant: a write holds no latch and has changed nothing while it waits.
 
@@ -18,10 +18,19 @@ use crate::levels::{Admission, WaitKey};
 /// Longest sleep between two looks at the debt; a wake-up normally comes before.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// What a write asks for at the gate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// About what it takes of memory.
+    pub(super) bytes: usize,
+    /// About what it takes of the disk, if it is to be refused where there is no room.
+    pub(super) room: usize,
+}
+
 /// One write's wait for admission.
 #[derive(Debug)]
 pub(super) struct Gate {
-    bytes: usize,
+    wanted: Wanted,
     since: Duration,
     /// Since when somebody waits for it.
     waiting_since: Option<Duration>,
@@ -50,8 +59,8 @@ enum Step {
 }
 
 impl Gate {
-    /// The gate for a write of `bytes` that was told to wait.
-    pub(super) fn new(pipeline: &Pipeline, bytes: usize, told: &Admission) -> Self {
+    /// The gate for a write that was told to wait.
+    pub(super) fn new(pipeline: &Pipeline, wanted: Wanted, told: &Admission) -> Self {
         let since = pipeline.clock().monotonic();
         let not_before = match told {
             Admission::Wait(delay) => Some(since + *delay),
@@ -63,7 +72,7 @@ impl Gate {
             }
         };
         let falls = pipeline.tree().waiters().falls();
-        Self { bytes, since, waiting_since: None, not_before, falls, place: None, timer: None }
+        Self { wanted, since, waiting_since: None, not_before, falls, place: None, timer: None }
     }
 
     fn step(&mut self, pipeline: &Pipeline) -> Result<Step> {
@@ -83,7 +92,7 @@ impl Gate {
             }
         }
         self.falls = falls;
-        match pipeline.tree().admit(self.bytes) {
+        match pipeline.admit(self.wanted) {
             Admission::Go => Ok(Step::Go),
             Admission::Wait(delay) => {
                 // Nobody waits longer for having asked again.
@@ -170,7 +179,7 @@ impl Gate {
     /// With stepped jobs and none queued, waiting would be forever: a delay counts as served, and
     /// a stop as having waited in vain.
     fn nothing_left_to_step(&mut self, pipeline: &Pipeline) -> Result<()> {
-        match pipeline.tree().admit(self.bytes) {
+        match pipeline.admit(self.wanted) {
             Admission::Blocked(reason) => {
                 Err(Error::Busy { waited: pipeline.options().busy_timeout, reason })
             }

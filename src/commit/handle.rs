@@ -134,8 +134,8 @@ impl<T> Commit<T> {
 
     /// Has the write go in at once where writes are held back and background work fails, of a full disk say: for
     /// the few by which room is made, as an application keeps a row of each table that it drops. Memory may be a
-    /// quarter fuller for them than for other writes. Deletions of ranges, partitions and tables are urgent by
-    /// themselves.
+    /// quarter fuller for them than for other writes. What is large and not only deletes needs its room all the
+    /// same. Deletions of ranges, partitions and tables are urgent by themselves.
     ///
     /// ```
     /// use tablestone::{Database, Options, Precondition};
@@ -173,7 +173,8 @@ impl<T> Commit<T> {
     /// RowKey twice ([`Error::DuplicateRowKey`]), a merge that refuses ([`Error::MergeRefused`], [`Error::Entity`]), a
     /// name that cannot be ([`Error::InvalidArgument`]), and what reading for a condition or a merge reports
     /// ([`Error::Corruption`], [`Error::Io`], [`Error::NotAnEntity`]): nothing was changed.
-    /// [`Error::Busy`]: the engine was overloaded for too long and nothing was changed.
+    /// [`Error::Busy`]: the engine was overloaded for too long, or the disk has no room for the write, and nothing
+    /// was changed.
     /// [`Error::Closed`]: the database was closed before it was written; nothing was changed.
     /// [`Error::Poisoned`]: the log had failed before; nothing was changed. [`Error::ReadOnly`]: it was opened so.
     /// [`Error::OutcomeUnknown`]: the log failed, and whether the write survives is known after
@@ -206,6 +207,11 @@ impl<T> Commit<T> {
             ordered => self.state = ordered,
         }
         Ok(())
+    }
+
+    /// Whether it is known already that it changes nothing.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(&self.state, State::Applied(Applied { result: Err(_), .. }))
     }
 
     /// Writes and syncs on this thread what is queued for the log, for a task that would rather wait

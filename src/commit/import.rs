@@ -133,7 +133,10 @@ pub(crate) fn import(
     if let Some(refused) = incarnation.refuse_if_dropped() {
         return refused;
     }
-    let version = pipeline.submit(&prepared);
+    let version = match pipeline.submit_if_room(&prepared) {
+        Ok(version) => version,
+        Err(error) => return Applied::failed(Version::ZERO, error),
+    };
     let bytes = rows.iter().map(ImportRow::bytes).sum();
     incarnation.tally.write(rows.len(), bytes);
     Applied::done(version, version)

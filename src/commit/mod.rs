@@ -26,6 +26,7 @@ mod relay;
 mod replay;
 mod reserve;
 mod sequence;
+mod submit;
 mod values;
 mod waiters;
 

@@ -1,10 +1,10 @@
 //! The commit pipeline: order, log, publication.
 //!
 //! A commit runs in four steps. Under the latch of its partition it is (1) checked against the
-//! newest state, durable or not, (2) given a version and queued for the log in one short lock,
-//! and (3) put into the memtable; then the latch is released. (4) Whoever drives the log takes all
-//! that is queued as one group, writes it, syncs it if durability says so, and only then advances
-//! the visible version over the whole group and wakes who waits.
+//! newest state, durable or not, (2) given a version and queued for the log in one short lock, and
+//! (3) put into the memtable ([`submit`](super::submit)); then the latch is released. (4) Whoever
+//! drives the log takes all that is queued as one group, writes it, syncs it if durability says so,
+//! and only then advances the visible version over the whole group and wakes who waits.
 //!
 //! Invariants: log order is version order. A reader never sees a version that is not durable
 //! under [`Durability::Sync`](crate::Durability::Sync). A hot partition pays no sync per writer: the latch is free again
@@ -23,15 +23,14 @@ use arc_swap::Guard;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use super::apply;
 use super::batch::{BatchWrite, Incarnation};
 use super::driver::{Counters, Log, report_segments};
 use super::durable::Synced;
-use super::gate::Gate;
+use super::gate::{Gate, Wanted};
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
-use super::payload::{Prepared, Shared};
+use super::payload::Shared;
 use super::relay::Relay;
 use super::reserve::Reserve;
 use super::sequence::{Sequencer, Spare};
@@ -212,13 +211,21 @@ impl Pipeline {
         }
     }
 
-    /// Runs a write of about `bytes`: at once if the gate is open, else when somebody waits.
+    /// Runs a write of about `bytes`, of memory and of the log: at once if the gate is open, else when somebody waits.
     pub(crate) fn begin<T: 'static>(
         self: &Arc<Self>,
         bytes: usize,
         work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
     ) -> Commit<T> {
-        match self.gate(bytes) {
+        self.begin_wanting(Wanted { bytes, room: bytes }, work)
+    }
+
+    fn begin_wanting<T: 'static>(
+        self: &Arc<Self>,
+        wanted: Wanted,
+        work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
+    ) -> Commit<T> {
+        match self.gate(wanted) {
             Ok(None) => Commit::applied(Arc::clone(self), work(self)),
             Ok(Some(gate)) => Commit::gated(Arc::clone(self), gate, Box::new(work)),
             Err(error) => Commit::refused(Arc::clone(self), error),
@@ -233,7 +240,8 @@ impl Pipeline {
         table: &Arc<Incarnation>,
         write: BatchWrite,
     ) -> Commit<Version> {
-        match self.gate(bytes) {
+        let room = if write.only_deletes() { 0 } else { bytes };
+        match self.gate(Wanted { bytes, room }) {
             Ok(None) => Commit::applied(Arc::clone(self), write.run(self, table)),
             Ok(Some(gate)) => {
                 let table = Arc::clone(table);
@@ -244,12 +252,12 @@ impl Pipeline {
         }
     }
 
-    /// The gate that a write of about `bytes` has to wait at, if it has to.
-    fn gate(&self, bytes: usize) -> Result<Option<Gate>> {
+    /// The gate that a write has to wait at, if it has to.
+    fn gate(&self, wanted: Wanted) -> Result<Option<Gate>> {
         self.check_writable()?;
-        Ok(match self.tree.admit(bytes) {
+        Ok(match self.admit(wanted) {
             Admission::Go => None,
-            told => Some(Gate::new(self, bytes, &told)),
+            told => Some(Gate::new(self, wanted, &told)),
         })
     }
 
@@ -259,42 +267,12 @@ impl Pipeline {
         work: impl FnOnce(&Pipeline) -> Applied<T> + Send + 'static,
     ) -> Commit<T> {
         let bytes = self.tree.view().active.range_tombstone_bytes();
-        self.begin(bytes, work).urgent()
-    }
-
-    /// Steps 2 and 3 of a commit. The caller holds the latches of every partition in the payload.
-    pub(crate) fn submit(&self, prepared: &Prepared) -> Version {
-        self.submit_noting(prepared, |_| ())
-    }
-
-    /// The same; the version is noted before anybody can publish the commit.
-    fn submit_noting(&self, prepared: &Prepared, note: impl FnOnce(Version)) -> Version {
-        let Prepared { payload, crc, .. } = prepared;
-        let large = self.options.large_value_bytes;
-        let (ticket, view) = self.sequencer.next(
-            self.clock.now(),
-            |last| self.view_after(last),
-            |version, view| Record {
-                version,
-                payload: payload.clone(),
-                payload_crc: *crc,
-                large: (payload.len() >= large).then(|| Arc::clone(&view.active)),
-            },
-        );
-        let version = ticket.version;
-        let applied = apply::apply(prepared, version, &view.active, large);
-        note(version);
-        debug_assert!(applied.is_ok(), "a payload built by this process decodes");
-        // Else its group is refused, and the database read-only: none of it is to be acknowledged.
-        if applied.is_ok() {
-            ticket.applied();
-        }
-        version
+        self.begin_wanting(Wanted { bytes, room: 0 }, work).urgent()
     }
 
     /// The view whose memtable takes the commit that follows `last`; the caller holds the sequencer. It is
     /// not the memtable itself, whose count of references would be every writer's.
-    fn view_after(&self, last: Version) -> Guard<Arc<View>> {
+    pub(super) fn view_after(&self, last: Version) -> Guard<Arc<View>> {
         let view = self.tree.view();
         if !view.is_full() {
             return view;
@@ -365,30 +343,6 @@ impl Pipeline {
             }
             last
         })
-    }
-
-    /// As [`submit`](Self::submit), for a deletion of [low, high). If it leaves much in files of which
-    /// nothing is left to show, the memtable is frozen, because they go once it is flushed.
-    pub(crate) fn submit_deletion(&self, prepared: &Prepared, low: &[u8], high: &[u8]) -> Version {
-        self.submit_deletion_noting(prepared, low, high, |_| ())
-    }
-
-    /// The same; the version is noted before anybody can publish the commit.
-    pub(crate) fn submit_deletion_noting(
-        &self,
-        prepared: &Prepared,
-        low: &[u8],
-        high: &[u8],
-        note: impl FnOnce(Version),
-    ) -> Version {
-        let version = self.submit_noting(prepared, note);
-        // What a flush writes is less than what it sets free.
-        if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
-            self.freeze_for_deletions();
-        } else {
-            self.note_deletion();
-        }
-        version
     }
 
     /// The disk is full: what is there for segments to come goes. And so that the next flush leaves out what was deleted

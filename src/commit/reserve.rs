@@ -2,16 +2,20 @@
 //!
 //! Invariant: while it is missing for want of room, writes are stopped but for those by which room is made. So
 //! these have what it gave, and the log does not fail of a full disk: it would be read-only from then on, and
-//! opening it again wants some room too.
+//! opening it again wants some room too. And what is under way to the log is no more than a part of it, or the disk
+//! said, when the last commit was let in for which it was asked, that it has room for all of it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::gate::Wanted;
 use super::pipeline::Pipeline;
 use crate::env::{Disk, JobClass};
 use crate::error::{Error, Result};
+use crate::levels::{self, Admission};
 
 /// Its name in the directory.
 pub(super) const RESERVE_FILE: &str = "RESERVE";
@@ -22,6 +26,9 @@ const LEAST_BYTES: usize = 4 << 10;
 const MOST_BYTES: usize = 1 << 20;
 /// It is made where there is room for so many of it: else what is written next would want it at once.
 const ROOM_FACTOR: usize = 2;
+/// Commits of so much of it may be under way though the disk was not asked; the rest is for what the log writes
+/// besides them.
+const UNASKED_PART: usize = 2;
 /// Between two tries to make it.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -60,6 +67,17 @@ impl Reserve {
         Self { disk, dir: dir.to_owned(), bytes }
     }
 
+    /// Bytes of commits that may be under way without asking the disk.
+    fn unasked_bytes(&self) -> u64 {
+        (self.bytes / UNASKED_PART) as u64
+    }
+
+    /// Whether the disk has room for so many bytes, and for as many as are in reserve beside them: others write, too.
+    fn disk_has(&self, bytes: u64) -> bool {
+        let wanted = bytes.saturating_add(self.bytes as u64);
+        self.disk.free_bytes(&self.dir).is_none_or(|free| free >= wanted)
+    }
+
     /// Makes it, unless it is there.
     fn make(&self) -> Result<()> {
         let path = self.dir.join(RESERVE_FILE);
@@ -82,7 +100,65 @@ impl Reserve {
     }
 }
 
+/// Payloads of commits, in bytes of all there ever were.
+struct Passed {
+    written: u64,
+    queued: u64,
+}
+
+impl Passed {
+    fn under_way(&self) -> u64 {
+        self.queued.saturating_sub(self.written)
+    }
+}
+
 impl Pipeline {
+    /// Whether a write may go on, and if it is large, whether the disk has room for it. That may end before it is
+    /// [submitted](Self::submit_if_room).
+    pub(super) fn admit(&self, wanted: Wanted) -> Admission {
+        if wanted.room as u64 > self.reserve.unasked_bytes() && !self.has_room(wanted.room) {
+            return Admission::Blocked(levels::no_room());
+        }
+        self.tree.admit(wanted.bytes)
+    }
+
+    #[cold]
+    fn has_room(&self, bytes: usize) -> bool {
+        self.reserve.disk_has(self.passed_bytes().under_way() + bytes as u64)
+    }
+
+    /// Has a commit of so many bytes be queued for the log, if that finds room for it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the disk has less than what is under way may take with it.
+    #[cold]
+    pub(super) fn find_room(&self, bytes: usize) -> Result<()> {
+        let unasked = self.reserve.unasked_bytes();
+        let passed = self.passed_bytes();
+        let under_way = passed.under_way() + bytes as u64;
+        if under_way <= unasked {
+            self.sequencer.allow(passed.written + unasked);
+        } else if self.reserve.disk_has(under_way) {
+            // So the next ones do not ask each by itself.
+            self.sequencer.allow(passed.queued + bytes as u64 + unasked);
+        } else {
+            return Err(Error::Busy { waited: Duration::ZERO, reason: levels::no_room() });
+        }
+        Ok(())
+    }
+
+    /// Has a commit of so many bytes be queued for the log in any case.
+    #[cold]
+    pub(super) fn allow(&self, bytes: usize) {
+        self.sequencer.allow(self.sequencer.bytes() + bytes as u64);
+    }
+
+    fn passed_bytes(&self) -> Passed {
+        // Read first: what is written by then is counted as queued, too.
+        let written = self.counters.log_bytes.load(Ordering::Acquire);
+        Passed { written, queued: self.sequencer.bytes() }
+    }
+
     /// To be called where the log finds no room.
     pub(super) fn use_reserve(&self) {
         give_up(&*self.reserve.disk, &self.reserve.dir);

@@ -29,6 +29,9 @@ pub(crate) struct Sequencer<R> {
 struct State<R> {
     last: Version,
     records: Vec<R>,
+    /// Bytes of all records that ever were queued, and up to how many may be.
+    bytes: u64,
+    allowed: u64,
     /// Which of the two groups is collected.
     is_second: bool,
     /// How many commits ever took part in it, and in the other.
@@ -89,27 +92,53 @@ impl<R> Spare<R> {
 impl<R> Sequencer<R> {
     /// Versions continue after `last`.
     pub(crate) fn new(last: Version) -> Self {
-        let state =
-            State { last, records: Vec::new(), is_second: false, queued: 0, queued_of_other: 0 };
+        let state = State {
+            last,
+            records: Vec::new(),
+            bytes: 0,
+            allowed: 0,
+            is_second: false,
+            queued: 0,
+            queued_of_other: 0,
+        };
         Self { state: CachePadded::new(Mutex::new(state)), groups: Default::default() }
     }
 
     /// Assigns the next version and queues its record. `prepare` runs under the lock with the
     /// last version assigned before: what it returns (where the memtable to use is) is in step with
-    /// version order. `record` is shown it.
+    /// version order. `record` is shown it. `None`, and nothing is done, if with its `bytes` more were queued than is
+    /// [allowed](Self::allow).
+    #[inline]
     pub(crate) fn next<P>(
         &self,
+        bytes: u64,
         now: Version,
         prepare: impl FnOnce(Version) -> P,
         record: impl FnOnce(Version, &P) -> R,
-    ) -> (Ticket<'_>, P) {
+    ) -> Option<(Ticket<'_>, P)> {
         let mut state = self.state.lock();
+        let queued_bytes = state.bytes + bytes;
+        if queued_bytes > state.allowed {
+            return None;
+        }
+        state.bytes = queued_bytes;
         let prepared = prepare(state.last);
         let version = now.max(state.last.next());
         state.last = version;
         state.records.push(record(version, &prepared));
         state.queued += 1;
-        (Ticket { version, group: self.group(&state), is_applied: false }, prepared)
+        Some((Ticket { version, group: self.group(&state), is_applied: false }, prepared))
+    }
+
+    /// Bytes of all records that ever were queued.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.lock().bytes
+    }
+
+    /// Has records be queued until there were that many bytes of them, if not for longer.
+    pub(crate) fn allow(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.allowed = state.allowed.max(bytes);
     }
 
     /// Takes everything queued as one group; `None` if nothing is. The group taken before is published.
@@ -192,13 +221,40 @@ impl<R> Taken<'_, R> {
 mod tests {
     use super::*;
 
+    /// One that takes records without end.
+    fn sequencer(last: Version) -> Sequencer<Version> {
+        let sequencer = Sequencer::new(last);
+        sequencer.allow(u64::MAX);
+        sequencer
+    }
+
+    fn next(sequencer: &Sequencer<Version>, now: Version) -> Option<(Ticket<'_>, ())> {
+        sequencer.next(1, now, |_| (), |v, ()| v)
+    }
+
+    #[test]
+    fn no_more_bytes_are_queued_than_are_allowed() {
+        let sequencer = Sequencer::new(Version::ZERO);
+        let queue = |bytes| {
+            let next = sequencer.next(bytes, Version::ZERO, |_| (), |v, ()| v);
+            next.map(|(ticket, ())| ticket.applied()).is_some()
+        };
+        assert!(!queue(1));
+        sequencer.allow(10);
+        sequencer.allow(5);
+        assert!(queue(4) && !queue(7) && queue(6) && !queue(1));
+        assert_eq!((sequencer.bytes(), sequencer.len()), (10, 2));
+        sequencer.take(&mut Spare::default()).unwrap().wait_applied().unwrap();
+        assert!(!queue(1), "they count though they are taken");
+    }
+
     /// R-E04: in one tick and under a clock set back, versions increase.
     #[test]
     fn versions_increase_whatever_the_clock_says() {
-        let sequencer = Sequencer::new(Version::from_ticks(100));
+        let sequencer = sequencer(Version::from_ticks(100));
         let mut seen = Vec::new();
         for now in [50, 200, 200, 10, 300] {
-            let (ticket, ()) = sequencer.next(Version::from_ticks(now), |_| (), |v, ()| v);
+            let (ticket, ()) = next(&sequencer, Version::from_ticks(now)).unwrap();
             seen.push(ticket.version.ticks());
             ticket.applied();
         }
@@ -210,8 +266,8 @@ mod tests {
 
     #[test]
     fn a_commit_that_is_never_applied_breaks_its_group_and_no_other() {
-        let sequencer = Sequencer::new(Version::ZERO);
-        let commit = || sequencer.next(Version::ZERO, |_| (), |v, ()| v).0;
+        let sequencer = sequencer(Version::ZERO);
+        let commit = || next(&sequencer, Version::ZERO).unwrap().0;
         let (first, second) = (commit(), commit());
         let broken = sequencer.take(&mut Spare::default()).unwrap();
         let third = commit();
@@ -241,7 +297,7 @@ mod loom_tests {
     type Memtable = [AtomicU64; 3];
 
     fn commit(sequencer: &Sequencer<Version>, memtable: &Memtable) {
-        let (ticket, ()) = sequencer.next(Version::ZERO, |_| (), |v, ()| v);
+        let (ticket, ()) = sequencer.next(0, Version::ZERO, |_| (), |v, ()| v).unwrap();
         memtable[ticket.version.ticks() as usize - 1].store(1, Ordering::Relaxed);
         ticket.applied();
     }

@@ -12,6 +12,19 @@ use super::state::Level;
 use super::tree::Tree;
 use super::view::View;
 
+/// What writes wait for on a full disk.
+const LOG_ROOM: &str = "the log to find room";
+pub(super) const DISK_FULL: &str = "the disk is full";
+
+/// What a write waits for that there is no room for.
+pub(crate) fn no_room() -> Arc<str> {
+    reason(LOG_ROOM, DISK_FULL)
+}
+
+fn reason(waits_for: &str, error: &str) -> Arc<str> {
+    format!("{waits_for}, which fails: {error}").into()
+}
+
 impl Tree {
     /// Whether a write of that many bytes may go on. Reserves its turn if it must wait for one.
     pub(crate) fn admit(&self, bytes: usize) -> Admission {
@@ -70,7 +83,7 @@ impl Tree {
 
     fn worst_debt(&self) -> (f64, &'static str) {
         if self.is_out_of_room() {
-            return (1.0, "the log to find room");
+            return (1.0, LOG_ROOM);
         }
         let tolerance = Tolerance {
             memtables_bytes: self.sizing.memtables_bytes,
@@ -101,7 +114,7 @@ impl Tree {
 
     fn blocked_reason(&self, waits_for: &str) -> Arc<str> {
         match self.last_background_error() {
-            Some(error) => format!("{waits_for}, which fails: {error}").into(),
+            Some(error) => reason(waits_for, &error),
             None => waits_for.into(),
         }
     }

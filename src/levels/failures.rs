@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::admission::DISK_FULL;
 use super::file::TableFile;
 use super::gc;
 use super::picker::Task;
@@ -150,7 +151,7 @@ impl Tree {
         cause
             .or_else(|| schedule.unread.cause(&view.levels))
             .or_else(|| view.levels.values.damage())
-            .or_else(|| self.is_out_of_room().then(|| "the disk is full".into()))
+            .or_else(|| self.is_out_of_room().then(|| DISK_FULL.into()))
     }
 
     pub(super) fn compaction_failed(&self, task: &Task, error: &Error) {

@@ -51,6 +51,7 @@ mod values;
 mod verify;
 mod view;
 
+pub(crate) use admission::no_room;
 pub(crate) use file::TableFile;
 pub(crate) use load::Load;
 pub(crate) use manifest::CURRENT;

@@ -102,9 +102,13 @@ impl<'a> Importer<'a> {
         let (incarnation, bytes) = (Arc::clone(self.incarnation), rows.bytes());
         let import = move |pipeline: &Pipeline| commit::import(pipeline, &incarnation, &rows);
         let mut commit = self.pipeline.begin(bytes, import);
-        // Else a later one could overtake it, and of equal keys the first would win.
+        // Else a later one could overtake it, and of equal keys the first would win; or go in though this does not.
         commit.order()?;
-        self.under_way.push_back(commit);
+        if commit.is_refused() {
+            self.report.version = commit.wait()?;
+        } else {
+            self.under_way.push_back(commit);
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ mod batches;
 mod conditional_writes;
 mod continuations;
 mod disk_full;
+mod disk_room;
 mod durable_writes;
 mod errors;
 mod estimates;
