@@ -117,8 +117,9 @@ pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, Rows, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
-    EntityRows, EntityStream, EntityTable, EntityView, ImportReport, LevelStats, Page, PageEnd,
-    Pages, Query, Row, Snapshot, Stats, Table, TableList, TableLoader, TableView, Task,
+    EntityRows, EntityStream, EntityTable, EntityView, ImportReport, KeyedRow, KeyedRowStream,
+    KeyedRows, LevelStats, Page, PageEnd, Pages, Query, Row, Snapshot, Stats, Table, TableList,
+    TableLoader, TableView, Task,
 };
 pub use version::Version;
 

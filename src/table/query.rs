@@ -3,10 +3,12 @@
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::continuation::Continuation;
 use super::page::{Page, PageEnd};
+use super::rows::{KeyedRowStream, KeyedRows};
 use super::view::{ALL, Bounds, TableView, owned_bounds};
 use crate::error::Result;
 use crate::read::{
@@ -50,6 +52,8 @@ pub struct Query {
     rows: Bounds,
     direction: Direction,
     limits: ScanLimits,
+    /// How many entities are still wanted in all.
+    top: Option<u64>,
     time_limit: Option<Duration>,
     start: Option<Continuation>,
     filter: Option<Filter>,
@@ -70,11 +74,34 @@ impl Query {
             rows: ALL,
             direction: Direction::Forward,
             limits,
+            top: None,
             time_limit: None,
             start: None,
             filter: None,
             projection: None,
         }
+    }
+
+    /// At most this many entities in all, over all pages, of those that pass the filter (R-D07).
+    /// The page with the last of them has no continuation.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let log = database.create_table("log").wait()?;
+    /// log.import(["1", "2", "3", "4", "5"].map(|row| ("web-1", row, "up")))?;
+    /// // The three newest.
+    /// let newest: Vec<_> = log.query().reverse().top(3).keyed_rows().collect::<Result<_, _>>()?;
+    /// assert_eq!(newest.iter().map(|row| row.row_key[0]).collect::<Vec<_>>(), b"543");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn top(mut self, entities: u64) -> Self {
+        self.top = Some(entities);
+        self
     }
 
     /// Only this partition, in place of partitions that were named before.
@@ -185,7 +212,7 @@ impl Query {
     /// [`Error::Corruption`](crate::Error::Corruption), [`Error::Io`](crate::Error::Io).
     pub fn page(mut self) -> Result<Page> {
         let range = self.take_range();
-        self.read_ranges(std::slice::from_ref(&range), None)
+        self.read_ranges(std::slice::from_ref(&range))
     }
 
     /// One page whose entities are lent to `each` where they are stored, in order, and not copied.
@@ -212,7 +239,7 @@ impl Query {
     /// As [`page`](Self::page).
     pub fn visit(mut self, mut each: impl FnMut(RowRef<'_>)) -> Result<PageEnd> {
         let range = self.take_range();
-        self.visit_ranges(std::slice::from_ref(&range), None, &mut |row| {
+        self.visit_ranges(std::slice::from_ref(&range), &mut |row| {
             each(row);
             Ok(())
         })
@@ -222,6 +249,24 @@ impl Query {
     /// snapshot.
     pub fn pages(self) -> Pages {
         Pages { query: Some(self) }
+    }
+
+    /// All entities with their keys, copied, read a page at a time. [`page`](Self::page) and
+    /// [`visit`](Self::visit) lend them instead.
+    pub fn keyed_rows(self) -> KeyedRows {
+        KeyedRows::new(self.pages())
+    }
+
+    /// All entities with their keys, for async code: pages are read on the database's reader threads, see
+    /// [`Database::run`](crate::Database::run).
+    ///
+    /// To await a single page, run `move || query.page()` there.
+    ///
+    /// What fails is an item of the stream: as for [`page`](Self::page), and
+    /// [`Error::Closed`](crate::Error::Closed) after [`close`](crate::Database::close).
+    pub fn stream(self) -> KeyedRowStream {
+        let inner = Arc::clone(self.view.inner());
+        KeyedRowStream::new(inner, self.pages())
     }
 
     /// The ranges of PartitionKeys and RowKeys.
@@ -253,7 +298,7 @@ impl Query {
 
     fn read_page(&mut self) -> Result<Page> {
         let range = ScanRange::new(self.partitions.clone(), self.rows.clone());
-        self.read_ranges(std::slice::from_ref(&range), None)
+        self.read_ranges(std::slice::from_ref(&range))
     }
 
     /// Goes on where a page ended.
@@ -261,11 +306,11 @@ impl Query {
         self.start = Some(continuation.clone());
     }
 
-    /// A page of these ranges instead of the query's own, with `left` entities wanted in all.
-    pub(super) fn read_ranges(&mut self, ranges: &[ScanRange], left: Option<u64>) -> Result<Page> {
+    /// A page of these ranges instead of the query's own.
+    pub(super) fn read_ranges(&mut self, ranges: &[ScanRange]) -> Result<Page> {
         let mut projection = self.projection.take();
         let take = projection.as_deref_mut().map_or(Take::Copy, |project| Take::Project(project));
-        let page = self.take_ranges(ranges, left, take);
+        let page = self.take_ranges(ranges, take);
         self.projection = projection;
         page.map(|(data, at)| Page::new(data, at))
     }
@@ -274,24 +319,22 @@ impl Query {
     pub(super) fn visit_ranges(
         &mut self,
         ranges: &[ScanRange],
-        left: Option<u64>,
         each: &mut dyn FnMut(RowRef<'_>) -> HookResult<()>,
     ) -> Result<PageEnd> {
-        let (data, at) = self.take_ranges(ranges, left, Take::Lend(each))?;
+        let (data, at) = self.take_ranges(ranges, Take::Lend(each))?;
         Ok(PageEnd::new(data, at))
     }
 
     fn take_ranges<'p>(
         &'p mut self,
         ranges: &[ScanRange],
-        left: Option<u64>,
         take: Take<'p>,
     ) -> Result<(PageData, Version)> {
         let clock = self.view.inner().pipeline().clock();
         let time_is_up = |time| clock.monotonic().checked_add(time);
         let mut limits =
             ScanLimits { deadline: self.time_limit.and_then(time_is_up), ..self.limits };
-        if let Some(left) = left.and_then(|left| usize::try_from(left).ok())
+        if let Some(left) = self.top.and_then(|left| usize::try_from(left).ok())
             && left <= limits.entities
         {
             limits.entities = left;
@@ -311,6 +354,7 @@ impl Query {
             0 => PageData::empty(),
             _ => read::scan(&view, request, &limits, hooks, at, clock)?,
         };
+        self.top = self.top.map(|left| left.saturating_sub(data.taken as u64));
         self.view.tally().page(data.taken, data.stored_bytes, data.examined);
         if data.deletions > 0 {
             self.view.inner().pipeline().note_passed(data.deletions);
@@ -375,6 +419,7 @@ impl fmt::Debug for Query {
             .field("rows", &self.rows)
             .field("direction", &self.direction)
             .field("limits", &self.limits)
+            .field("top", &self.top)
             .finish_non_exhaustive()
     }
 }

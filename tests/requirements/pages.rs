@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use tablestone::env::SimEnv;
-use tablestone::{Continuation, Precondition, StopReason, Table};
+use tablestone::{Continuation, Error, KeyedRow, Precondition, Query, RowRef, StopReason, Table};
 
 use crate::support::sim::open;
+use crate::support::task::block_on;
 use crate::support::{Depth, TestDb, keys, options};
 
 /// `rows` rows of ten bytes (keys and value) in each partition a, b, ...
@@ -278,4 +280,57 @@ fn r_e12_a_full_page_tells_whether_it_found_another_entity() {
         assert_eq!((page.len(), page.stop_reason()), (len, reason));
         assert_eq!(page.continuation().unwrap().row_key(), [len as u8]);
     }
+}
+
+/// R-E12, R-D07: the entities of all pages one by one, of which `top` wants so many in all.
+#[test]
+fn r_e12_entities_come_one_by_one_whatever_the_pages_are() {
+    let db = TestDb::new();
+    let t = filled(&db, 3, 7);
+    let keyed = |query: Query| query.keyed_rows().collect::<Result<Vec<_>, _>>().unwrap();
+    let all = keyed(t.query());
+    assert!(all.iter().map(|row| (&row.partition_key, &row.row_key)).is_sorted());
+    assert_eq!(
+        (all.len(), &all[20].row_key[..], &all[20].value[..]),
+        (21, &b"0006"[..], &b"12345"[..])
+    );
+    assert_eq!(all[20].version, t.get("c", "0006").unwrap().unwrap().version);
+    let passes = |row: RowRef<'_>| row.partition_key != b"b" && row.row_key != b"0000";
+    let query = |limit| t.query().limit(limit).filter(passes).reverse();
+    let expected: Vec<_> = {
+        let kept = |row: &&KeyedRow| row.partition_key != b"b" && row.row_key != b"0000";
+        all.iter().filter(kept).rev().cloned().collect()
+    };
+    for limit in [1, 4, 12, 100] {
+        assert_eq!(keyed(query(limit)), expected, "{limit}");
+        for top in 0..14 {
+            let wanted = &expected[..expected.len().min(top)];
+            let query = || query(limit).top(top as u64);
+            assert_eq!(keyed(query()), wanted, "{top} by {limit}");
+            let streamed: Vec<_> = block_on(query().stream().map(Result::unwrap).collect());
+            assert_eq!(streamed, wanted);
+            let page = query().page().unwrap();
+            let (len, all_wanted) = (page.len(), wanted.len() <= limit);
+            assert_eq!((len, page.continuation().is_none()), (wanted.len().min(limit), all_wanted));
+            let lent = query().visit(|_| ()).unwrap();
+            assert_eq!((lent.entities(), lent.continuation()), (len, page.continuation()));
+        }
+    }
+}
+
+#[test]
+fn r_e12_after_an_error_no_entity_comes() {
+    let db = TestDb::new();
+    let t = filled(&db, 1, 3);
+    let mut rows = t.query().limit(2).keyed_rows();
+    let mut stream = t.query().limit(2).stream();
+    for row in [b"0000", b"0001"] {
+        assert_eq!(rows.next().unwrap().unwrap().row_key, row);
+        assert_eq!(block_on(stream.next()).unwrap().unwrap().row_key, row);
+    }
+    db.drop_table("t").wait().unwrap();
+    for error in [rows.next(), block_on(stream.next())] {
+        assert!(matches!(error, Some(Err(Error::TableNotFound(_)))), "{error:?}");
+    }
+    assert!(rows.next().is_none() && block_on(stream.next()).is_none());
 }

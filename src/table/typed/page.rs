@@ -9,6 +9,7 @@ use crate::entity::{Entity, EntityRef, NotAnEntity, RowError};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, Rows, StopReason};
 use crate::table::continuation::Continuation;
+use crate::table::items::ItemPage;
 use crate::table::page::Page;
 use crate::version::Version;
 
@@ -87,11 +88,6 @@ impl EntityPage {
         self.page.iter().map(|row| self.decode(row)).collect()
     }
 
-    /// The entity at an index, decoded.
-    pub(super) fn entity(&self, index: usize) -> Option<Result<Entity>> {
-        self.page.get(index).map(|row| self.decode(row))
-    }
-
     fn decode(&self, row: RowRef<'_>) -> Result<Entity> {
         entity(row).and_then(|entity| entity.to_entity()).map_err(|source| {
             let error = not_an_entity(&self.table, row.partition_key, row.row_key, source);
@@ -128,6 +124,14 @@ impl EntityPage {
     #[must_use]
     pub fn version(&self) -> Version {
         self.page.version()
+    }
+}
+
+impl ItemPage for EntityPage {
+    type Item = Entity;
+
+    fn item(&self, index: usize) -> Option<Result<Entity>> {
+        self.page.get(index).map(|row| self.decode(row))
     }
 }
 

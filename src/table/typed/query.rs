@@ -20,6 +20,7 @@ use crate::entity::{Entity, EntityRef, Explain, Filter, RowError, is_system};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
 use crate::table::continuation::Continuation;
+use crate::table::items::Items;
 use crate::table::page::PageEnd;
 use crate::table::query::Query;
 use crate::table::view::Bounds;
@@ -53,8 +54,6 @@ pub struct EntityQuery {
     query: Query,
     filter: Filter,
     selected: Option<Arc<[String]>>,
-    /// How many entities are still wanted in all.
-    top: Option<u64>,
     /// The plan, once a page was asked for.
     ranges: Option<Vec<ScanRange>>,
 }
@@ -67,7 +66,6 @@ impl EntityView {
             query: self.view.query(),
             filter: Filter::everything(),
             selected: None,
-            top: None,
             ranges: None,
         }
     }
@@ -88,10 +86,9 @@ impl EntityQuery {
         self
     }
 
-    /// At most this many entities in all, over all pages, of those that pass the filter (R-D07).
-    /// The page with the last of them has no continuation.
+    /// At most this many entities in all, over all pages, of those that pass the filter: see [`Query::top`].
     pub fn top(mut self, entities: u64) -> Self {
-        self.top = Some(entities);
+        self.query = self.query.top(entities);
         self
     }
 
@@ -210,7 +207,7 @@ impl EntityQuery {
         let broken = self.broken_row();
         let mut lend =
             |row: RowRef<'_>| entity(row).and_then(&mut each).map_err(|source| broken(row, source));
-        self.query.visit_ranges(&ranges, self.top, &mut lend)
+        self.query.visit_ranges(&ranges, &mut lend)
     }
 
     /// All pages, one after the other, each at a version of its own unless the query is of a
@@ -221,7 +218,7 @@ impl EntityQuery {
 
     /// All entities, decoded, read a page at a time.
     pub fn entities(self) -> Entities {
-        Entities { pages: self.pages(), reading: None }
+        Entities(Items::new(self.pages()))
     }
 
     /// All entities, decoded, for async code: pages are read on the database's reader threads, see
@@ -232,7 +229,8 @@ impl EntityQuery {
     /// What fails is an item of the stream: as for [`page`](Self::page), and [`Error::Closed`] after
     /// [`close`](crate::Database::close).
     pub fn stream(self) -> EntityStream {
-        EntityStream::new(Arc::clone(self.view.as_bytes().inner()), self.pages())
+        let inner = Arc::clone(self.view.as_bytes().inner());
+        EntityStream::new(inner, self.pages())
     }
 
     pub(super) fn read_page(&mut self) -> Result<EntityPage> {
@@ -240,8 +238,7 @@ impl EntityQuery {
             Some(ranges) => ranges,
             None => self.plan(),
         };
-        let page = self.query.read_ranges(&ranges, self.top)?;
-        self.top = self.top.map(|left| left.saturating_sub(page.len() as u64));
+        let page = self.query.read_ranges(&ranges)?;
         self.ranges = Some(ranges);
         let page = EntityPage::new(page, self.view.name(), self.selected.clone());
         page.map_err(|error| Error::NotAnEntity(Box::new(error)))
@@ -358,40 +355,17 @@ impl FusedIterator for EntityPages {}
 /// # }
 /// ```
 #[must_use = "pages are read as they are asked for"]
-pub struct Entities {
-    pages: EntityPages,
-    /// A page, and how many of its entities were given out.
-    reading: Option<(EntityPage, usize)>,
-}
+pub struct Entities(Items<EntityPages, EntityPage>);
 
 impl Iterator for Entities {
     type Item = Result<Entity>;
 
     fn next(&mut self) -> Option<Result<Entity>> {
-        loop {
-            if let Some((page, given)) = &mut self.reading {
-                if let Some(entity) = page.entity(*given) {
-                    *given += 1;
-                    return Some(entity.inspect_err(|_| self.end()));
-                }
-                self.reading = None;
-            }
-            match self.pages.next()? {
-                Ok(page) => self.reading = Some((page, 0)),
-                Err(error) => return Some(Err(error)),
-            }
-        }
+        self.0.next()
     }
 }
 
 impl FusedIterator for Entities {}
-
-impl Entities {
-    fn end(&mut self) {
-        self.pages.query = None;
-        self.reading = None;
-    }
-}
 
 impl fmt::Debug for EntityQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -399,7 +373,6 @@ impl fmt::Debug for EntityQuery {
             .field("query", &self.query)
             .field("filter", &self.filter)
             .field("selected", &self.selected)
-            .field("top", &self.top)
             .finish_non_exhaustive()
     }
 }
@@ -412,6 +385,6 @@ impl fmt::Debug for EntityPages {
 
 impl fmt::Debug for Entities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entities").field("pages", &self.pages).finish_non_exhaustive()
+        f.debug_struct("Entities").finish_non_exhaustive()
     }
 }
