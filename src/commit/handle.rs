@@ -5,11 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
 
 use super::gate::Gate;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
-use super::waiters::WaiterKey;
+use super::waiters::{WaiterKey, thread_waker};
 use crate::error::{Error, Result};
 use crate::version::Version;
 
@@ -190,6 +192,55 @@ impl<T> Commit<T> {
                 applied.outcome(waited)
             }
             State::Gated(..) | State::Done => Err(finished()),
+        }
+    }
+
+    /// As [`wait`](Self::wait), but for about `timeout` at most: `None` if the time is up. The write goes on then:
+    /// the handle can be waited for once more, awaited, or dropped, which undoes nothing but what overload
+    /// kept from being ordered. With a timeout of zero it only looks.
+    ///
+    /// The log is left to a thread of the database, since a sync on this one would not end with the time; where
+    /// the outcome is waited for anyhow, `wait` is faster.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tablestone::{Database, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let table = database.create_table("people").wait()?;
+    /// let mut write = table.insert("de", "karl", "born 1854");
+    /// let version = loop {
+    ///     match write.wait_timeout(Duration::from_secs(1))? {
+    ///         Some(version) => break version,
+    ///         None => println!("the disk is slow today"),
+    ///     }
+    /// };
+    /// assert_eq!(table.get("de", "karl")?.map(|row| row.version), Some(version));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); [`Error::InvalidArgument`] if the outcome was taken already.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<T>> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let deadline = pipeline.clock().monotonic().saturating_add(timeout);
+        let waker = thread_waker();
+        loop {
+            if let Poll::Ready(outcome) = self.poll_outcome(&mut Context::from_waker(&waker)) {
+                return outcome.map(Some);
+            }
+            let left = deadline.saturating_sub(pipeline.clock().monotonic());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            if !pipeline.jobs().stepped() {
+                thread::park_timeout(left);
+            } else if !pipeline.jobs().assist() {
+                return Ok(None);
+            }
         }
     }
 

@@ -4,13 +4,14 @@
 use std::pin::{Pin, pin};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Database, Durability, Error, Precondition};
+use tablestone::{Batch, Commit, Database, Durability, Error, Precondition, Version};
 
 use crate::support::sim::{DIR, open};
 use crate::support::task::{block_on, join_all};
-use crate::support::wait::receive;
+use crate::support::wait::{LIMIT, receive};
 use crate::support::{TestDb, options};
 
 #[test]
@@ -60,6 +61,49 @@ fn r_e10_a_waker_may_use_the_database() {
     assert!(!commits.is_empty());
     for commit in commits {
         commit.wait().unwrap();
+    }
+}
+
+/// The write goes on when the time is up, and its outcome is given once, whoever waits for it then.
+#[test]
+fn r_e10_a_write_goes_on_when_the_time_to_wait_is_up() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let look = |commit: &mut Commit<Version>| commit.wait_timeout(Duration::ZERO);
+    let insert = |row: &str| {
+        let mut commit = t.insert("p", row, "");
+        assert_eq!(look(&mut commit).unwrap(), None, "no thread drives the log");
+        commit
+    };
+    let [mut looked_at, waited_for, awaited, dropped] = ["a", "b", "c", "d"].map(insert);
+    let mut late = insert("a");
+    assert!(t.query().page().unwrap().is_empty());
+    drop(dropped);
+    env.run_all();
+    let versions = [
+        look(&mut looked_at).unwrap().unwrap(),
+        waited_for.wait().unwrap(),
+        block_on(awaited).unwrap(),
+        t.insert("p", "e", "").wait_timeout(LIMIT).unwrap().unwrap(),
+    ];
+    assert!(versions.is_sorted_by(|a, b| a < b));
+    assert!(matches!(look(&mut late), Err(Error::EntityExists { .. })));
+    for taken in [&mut looked_at, &mut late] {
+        assert!(matches!(look(taken), Err(Error::InvalidArgument(_))));
+    }
+    assert!(t.exists("p", "d").unwrap(), "dropping a handle undoes nothing");
+}
+
+/// With threads that drive the log.
+#[test]
+fn r_e10_a_write_is_waited_for_with_a_timeout() {
+    let db = TestDb::with(options().durability(Durability::Sync));
+    let t = db.t();
+    for n in 0..50u8 {
+        t.insert("p", [n], "").wait_timeout(LIMIT).unwrap().unwrap();
+        assert!(t.exists("p", [n]).unwrap());
+        t.upsert("p", [n], "").durable().wait_timeout(LIMIT).unwrap().unwrap();
     }
 }
 

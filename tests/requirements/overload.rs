@@ -159,6 +159,28 @@ fn r_e24_a_write_does_not_wait_beyond_its_timeout_for_its_turn() {
     );
 }
 
+/// It has no place in the order yet, and can be waited for again.
+#[test]
+fn r_e24_a_write_that_is_held_back_is_not_lost_when_the_time_to_wait_is_up() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut held_back = (0..10_000u32).filter_map(|n| {
+        let commit = t.insert("p", n.to_be_bytes(), [3; 500]);
+        format!("{commit:?}").contains("gated").then_some((n, commit))
+    });
+    let [(dropped_at, dropped), (at, waited_for)] = [(); 2].map(|()| {
+        let (n, mut commit) = held_back.next().expect("memory is bounded");
+        assert_eq!(commit.wait_timeout(Duration::ZERO).unwrap(), None, "nobody flushes");
+        (n, commit)
+    });
+    assert!(format!("{waited_for:?}").contains("gated"));
+    drop(dropped);
+    waited_for.wait().unwrap();
+    assert!(t.exists("p", at.to_be_bytes()).unwrap());
+    assert!(!t.exists("p", dropped_at.to_be_bytes()).unwrap());
+}
+
 /// Memory has a bound however many wait for their turn: what came while writes were let in waits on where
 /// they have stopped meanwhile.
 #[test]
