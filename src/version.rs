@@ -4,6 +4,8 @@
 //! max(clock, last + 1), so versions are strictly increasing for the whole database (R-E04).
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 /// Ticks (100 ns each) between 1601-01-01 and the Unix epoch.
@@ -20,6 +22,7 @@ const NANOS_PER_TICK: u32 = 100;
 /// use tablestone::Version;
 /// let older = Version::from_ticks(1);
 /// assert!(older < Version::from_ticks(2));
+/// assert_eq!(older.to_string().parse(), Ok(older)); // its ticks; `ETag` is its text for clients
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
@@ -84,6 +87,15 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+impl FromStr for Version {
+    type Err = ParseIntError;
+
+    /// Reads what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
     }
 }
 

@@ -26,6 +26,8 @@ mod value;
 
 #[cfg(feature = "serde")]
 pub use self::serde::SerdeError;
+#[cfg(feature = "serde")]
+pub(crate) use self::serde::deserialize_text;
 pub use datetime::DateTime;
 pub use entity::Entity;
 pub(crate) use entity::is_system;

@@ -7,6 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::entity::ParseError;
+#[cfg(feature = "serde")]
+use crate::entity::deserialize_text;
 
 /// Where a query goes on: the first key that was not examined (R-E12).
 ///
@@ -79,6 +81,31 @@ impl FromStr for Continuation {
             Ok([partition_key, row_key]) if high.is_none() => Ok(Self { partition_key, row_key }),
             _ => Err(error(text, text.chars().count(), None)),
         }
+    }
+}
+
+/// With the feature `serde`: its text.
+///
+/// ```
+/// use tablestone::Continuation;
+///
+/// let next = Continuation::new("Sales", "00042");
+/// assert_eq!(serde_json::to_string(&next)?, r#""53616c6573.3030303432""#);
+/// assert_eq!(serde_json::from_str::<Continuation>(r#""53616c6573.3030303432""#)?, next);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[cfg(feature = "serde")]
+impl serde::Serialize for Continuation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// With the feature `serde`.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Continuation {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize_text(deserializer, "a continuation")
     }
 }
 

@@ -2,17 +2,19 @@
 
 use serde::de::value::{BorrowedStrDeserializer, SeqDeserializer};
 use serde::de::{
-    DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Unexpected, Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, Unexpected,
+    VariantAccess, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
 use super::error::SerdeError;
-use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID};
+use super::values::{Digits, Hex};
+use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID, VALUE};
 use crate::entity::datetime::DateTime;
 use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::error::RowError;
 use crate::entity::etag::ETag;
-use crate::entity::value::ValueRef;
+use crate::entity::value::{ValueRef, ValueType};
 
 type Result<T, E = SerdeError> = std::result::Result<T, E>;
 
@@ -195,11 +197,12 @@ impl<'de> Deserializer<'de> for Shown<'de> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
         match self {
+            typed if name == VALUE => visitor.visit_enum(Typed(typed)),
             Self::Value(ValueRef::String(text)) => visitor.visit_enum(text.into_deserializer()),
             _ => self.deserialize_any(visitor),
         }
@@ -212,5 +215,53 @@ impl<'de> Deserializer<'de> for Shown<'de> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 char str string unit unit_struct seq
         tuple tuple_struct map struct identifier
+    }
+}
+
+/// A value as the enum that a `Value` is: its type is the variant.
+struct Typed<'de>(Shown<'de>);
+
+impl<'de> EnumAccess<'de> for Typed<'de> {
+    type Error = SerdeError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
+        let variant = match self.0 {
+            Shown::Value(value) => value.value_type(),
+            Shown::ETag(_) => ValueType::String,
+        };
+        let name = variant.edm_name().trim_start_matches("Edm.");
+        Ok((seed.deserialize(BorrowedStrDeserializer::<SerdeError>::new(name))?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Typed<'de> {
+    type Error = SerdeError;
+
+    /// As in formats for people, one of which an entity is.
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
+        let text = match self.0 {
+            Shown::Value(ValueRef::Int64(number)) => number.to_string(),
+            Shown::Value(ValueRef::Double(number)) => Digits(number).to_string(),
+            Shown::Value(ValueRef::Binary(bytes)) => Hex(bytes).to_string(),
+            as_it_is => return seed.deserialize(as_it_is),
+        };
+        seed.deserialize(text.into_deserializer())
+    }
+
+    fn unit_variant(self) -> Result<()> {
+        Err(Error::invalid_type(Unexpected::NewtypeVariant, &"a unit variant"))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value> {
+        Err(Error::invalid_type(Unexpected::NewtypeVariant, &visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        Err(Error::invalid_type(Unexpected::NewtypeVariant, &visitor))
     }
 }

@@ -17,6 +17,8 @@ use crate::entity::error::RowError;
 /// | text, `char`, an enum's variant without fields | String |
 /// | bytes, a sequence of `u8`, an empty one of anything | Binary |
 /// | [`DateTime`](crate::DateTime), [`Guid`](crate::Guid) | DateTime, Guid |
+/// | [`Value`](crate::Value), but for `#[serde(flatten)]` on the way back | what it is |
+/// | [`Version`](crate::Version), [`Continuation`](crate::Continuation), [`Filter`](crate::Filter) | String |
 /// | `None`; `()`, to be read back with `#[serde(default)]` | absent |
 /// | a newtype | what is in it |
 ///

@@ -1,27 +1,31 @@
 //! Rust structs in and out of entities, with the feature `serde`.
 //!
 //! A struct's fields are properties, by their names in serde; [`SerdeError`] has the table of types.
-//! Our own types go through serde as newtypes of names of ours, which only this room knows: an
-//! entity keeps their type, and every other format sees a text.
+//! Our own types go through serde under names of ours, which only this room knows: an
+//! entity keeps their type, and every other format sees a text, or what has the type beside it.
 
 mod de;
 mod error;
+mod plain;
 mod ser;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod values;
 
 pub use error::SerdeError;
+pub(crate) use texts::deserialize_text;
 
 use ::serde::{Deserialize, Serialize};
 
 use super::entity::{Entity, PARTITION_KEY, ROW_KEY};
 use super::entity_ref::EntityRef;
 
-/// The names of newtypes by which values keep their type.
+/// The names of newtypes, and of an enum, by which values keep their type.
 const DATE_TIME: &str = "$tablestone::DateTime";
 const GUID: &str = "$tablestone::Guid";
 const ETAG: &str = "$tablestone::ETag";
+const VALUE: &str = "$tablestone::Value";
 
 /// A field that is no property.
 const ETAG_FIELD: &str = "ETag";

@@ -4,7 +4,8 @@ use serde::ser::{Error, Impossible, Serialize, SerializeMap, SerializeStruct, Se
 use serde::ser::{SerializeSeq, SerializeTuple};
 
 use super::error::SerdeError;
-use super::{DATE_TIME, ETAG_FIELD, GUID};
+use super::values::from_text;
+use super::{DATE_TIME, ETAG_FIELD, GUID, VALUE};
 use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::etag::IfMatch;
 use crate::entity::value::Value;
@@ -246,12 +247,18 @@ impl<'n> Serializer for Part<'n> {
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
-        _: &'static str,
-        _: &T,
+        variant: &'static str,
+        value: &T,
     ) -> Result<Made> {
-        Err(self.unsupported("an enum's variant with fields"))
+        if name != VALUE {
+            return Err(self.unsupported("an enum's variant with fields"));
+        }
+        match value.serialize(self)? {
+            Made::Value(Value::String(text)) => from_text(variant, text).map(Made::Value),
+            typed => Ok(typed),
+        }
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<Bytes<'n>> {
