@@ -117,7 +117,8 @@ pub enum Error {
     #[error("{0}")]
     InvalidArgument(Box<str>),
     /// The engine could not take the write within [`busy_timeout`](crate::Options::busy_timeout), or the disk has no
-    /// room for it. Nothing was changed.
+    /// room for it. Nothing was changed; the batch is gone, and is to be made anew for another try
+    /// ([`Batch`](crate::Batch)).
     #[error("busy: waited {waited:?} for {reason}")]
     Busy {
         /// How long the call waited; not at all where the room ended after it had been let in.

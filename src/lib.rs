@@ -43,10 +43,34 @@
 //! that shares the latch, may hold for as long as its function takes. It does not wait for the log or for other
 //! writers.
 //!
-//! Reads block while they read from disk, and so do opening, closing, dropping the last handle, loads, imports,
+//! Reads block while they read from disk, and so do loads, imports,
 //! [`create_table_if_missing`](Database::create_table_if_missing), `sync`, `flush`, `compact`, `checkpoint` and `verify`.
-//! [`Database::run`] takes any of these but the first three to a thread of the database, to be awaited; entities come
-//! as a stream from [`EntityQuery::stream`].
+//! [`Database::run`] takes any of these to a thread of the database, to be awaited; entities come
+//! as a stream from [`EntityQuery::stream`] and [`Query::stream`].
+//!
+//! ```
+//! # use std::path::PathBuf;
+//! # use tablestone::{Database, Options, Result, Version};
+//! /// Makes a table and a backup: from an async function, on no runtime in particular.
+//! async fn prepare(database: &Database, backup: PathBuf) -> Result<Version> {
+//!     let handle = database.clone();
+//!     let orders = database.run(move || handle.create_table_if_missing("orders")).await?;
+//!     orders.insert("customer-17", "order-1", "two chairs").await?;
+//!     let handle = database.clone();
+//!     database.run(move || handle.checkpoint(backup)).await
+//! }
+//! # fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let database = Database::open(dir.path().join("data"), Options::default())?;
+//! # let version = futures_executor::block_on(prepare(&database, dir.path().join("backup")))?;
+//! # assert!(version > Version::ZERO);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [Opening](Database::open), [closing](Database::close), and dropping the last handle, which closes, block too, and are
+//! for a thread of your runtime that may: with tokio,
+//! `spawn_blocking(move || Database::open(dir, options)).await??`.
 //!
 //! # Rooms
 //!

@@ -17,6 +17,32 @@ use crate::key::SHORT_PREFIX_BYTES;
 /// batch.insert("order-1", "two chairs").delete("draft-1", Precondition::Exists);
 /// assert_eq!(batch.len(), 2);
 /// ```
+///
+/// A commit takes the batch, which cannot be cloned, as its [merges](Self::merge) cannot. Who may have to commit the
+/// same again has a function that makes it:
+///
+/// ```
+/// # use tablestone::{Batch, Database, Options};
+/// # fn main() -> Result<(), tablestone::Error> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// # let orders = database.create_table("orders").wait()?;
+/// let order = || {
+///     let mut batch = Batch::new("customer-17");
+///     batch.insert("order-1", "two chairs").insert("order-2", "a table");
+///     batch
+/// };
+/// let version = loop {
+///     match orders.commit(order()).wait() {
+///         // It has waited for `Options::busy_timeout` already.
+///         Err(error) if error.is_busy() => println!("once more: {error}"),
+///         outcome => break outcome?,
+///     }
+/// };
+/// # assert_eq!(orders.query().page()?.version(), version);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Default)]
 pub struct Batch {
     draft: Draft,

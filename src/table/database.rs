@@ -185,8 +185,8 @@ impl Database {
         Snapshot::new(Arc::clone(&self.inner))
     }
 
-    /// Runs reads on the database's reader threads, so that a task of an async runtime does not
-    /// keep its thread while a disk is read.
+    /// Runs reads, or anything else that blocks, on the database's reader threads, so that a task of an async
+    /// runtime does not keep its thread while a disk is read.
     ///
     /// Reads begin in the order they were given here, some at once: twice as many as there are
     /// processors, 8 at least. The hand-over between threads costs more than a read from memory
@@ -212,6 +212,37 @@ impl Database {
     /// # let table = database.create_table("orders").wait()?;
     /// # table.insert("customer-17", "order-1", "two chairs").wait()?;
     /// # assert_eq!(database.run(move || table.exists("customer-17", "order-1")).wait()?, true);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Who has errors of their own gives them as the outcome, in `Ok`, and asks for both:
+    ///
+    /// ```
+    /// # use tablestone::{Database, Error, Options};
+    /// #[derive(Debug)]
+    /// enum Refusal {
+    ///     NoSuchOrder,
+    ///     Database(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refusal {
+    ///     fn from(error: Error) -> Self {
+    ///         Self::Database(error)
+    ///     }
+    /// }
+    ///
+    /// async fn order(database: &Database, number: &str) -> Result<Vec<u8>, Refusal> {
+    ///     let (orders, number) = (database.table("orders")?, number.to_owned());
+    ///     let find = move || orders.get("all", number)?.ok_or(Refusal::NoSuchOrder);
+    ///     Ok(database.run(move || Ok(find())).await??.value)
+    /// }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// # database.create_table("orders").wait()?;
+    /// # let refused = futures_executor::block_on(order(&database, "7"));
+    /// # assert!(matches!(refused, Err(Refusal::NoSuchOrder)));
     /// # Ok(())
     /// # }
     /// ```
