@@ -1,8 +1,9 @@
-//! Text out of stored bytes. Nearly all of it is ASCII and short, for which the standard library's
-//! check, made for long texts, takes some four instructions a byte.
+//! Text out of stored bytes, and bytes shown as text. Nearly all of it is ASCII and short, for which the
+//! standard library's check, made for long texts, takes some four instructions a byte.
 //!
 //! Invariant: what is given out as text was seen to be UTF-8.
 
+use std::fmt;
 use std::str::Utf8Error;
 
 /// The text that bytes are.
@@ -13,6 +14,15 @@ pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Utf8Error> {
         return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
     }
     std::str::from_utf8(bytes)
+}
+
+/// Bytes for `Debug`, as a literal of them: most are text, or have text in them.
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
 }
 
 #[inline]

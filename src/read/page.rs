@@ -4,10 +4,12 @@
 //! the bytes of its PartitionKey. A row's bytes are copied once, from where they are stored, or not
 //! at all where the page's entities were lent.
 
+use std::fmt;
 use std::iter::FusedIterator;
 use std::slice;
 
 use super::range::Continuation;
+use crate::text::Shown;
 use crate::version::Version;
 
 /// Why a page ended where it did (R-E12).
@@ -36,7 +38,7 @@ pub enum StopReason {
 /// One entity, as it is stored.
 ///
 /// See [`Page`](crate::Page) for an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RowRef<'a> {
     /// Its PartitionKey.
@@ -53,6 +55,17 @@ impl RowRef<'_> {
     /// What counts against the page's limit of bytes: keys and value.
     pub(super) fn stored_bytes(&self) -> usize {
         self.partition_key.len() + self.row_key.len() + self.value.len()
+    }
+}
+
+impl fmt::Debug for RowRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowRef")
+            .field("partition_key", &Shown(self.partition_key))
+            .field("row_key", &Shown(self.row_key))
+            .field("version", &self.version)
+            .field("value", &Shown(self.value))
+            .finish()
     }
 }
 

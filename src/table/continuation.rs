@@ -9,6 +9,7 @@ use std::str::FromStr;
 use crate::entity::ParseError;
 #[cfg(feature = "serde")]
 use crate::entity::deserialize_text;
+use crate::text::Shown;
 
 /// Where a query goes on: the first key that was not examined (R-E12).
 ///
@@ -24,7 +25,7 @@ use crate::entity::deserialize_text;
 /// assert_eq!(next.to_string(), "53616c6573.3030303432");
 /// assert_eq!(next.to_string().parse(), Ok(next));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Continuation {
     partition_key: Vec<u8>,
     row_key: Vec<u8>,
@@ -59,6 +60,15 @@ impl fmt::Display for Continuation {
         self.partition_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         f.write_str(".")?;
         self.row_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Continuation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation")
+            .field("partition_key", &Shown(&self.partition_key))
+            .field("row_key", &Shown(&self.row_key))
+            .finish()
     }
 }
 

@@ -1,7 +1,10 @@
 //! [`Page`]: what a query returns at a time.
 
+use std::fmt;
+
 use super::continuation::Continuation;
 use crate::read::{PageData, RowRef, Rows, StopReason};
+use crate::text::Shown;
 use crate::version::Version;
 
 /// One entity, owned.
@@ -19,13 +22,20 @@ use crate::version::Version;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
     /// When it was last written: its Timestamp and ETag.
     pub version: Version,
     /// The stored bytes.
     pub value: Vec<u8>,
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = Shown(&self.value);
+        f.debug_struct("Row").field("version", &self.version).field("value", &value).finish()
+    }
 }
 
 /// Entities of one query in key order, held in one buffer.

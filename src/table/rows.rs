@@ -14,6 +14,7 @@ use super::page::Page;
 use super::query::Pages;
 use crate::error::Result;
 use crate::read::RowRef;
+use crate::text::Shown;
 use crate::version::Version;
 
 /// One entity with its keys, owned: a [`RowRef`] to keep, or an item of [`KeyedRows`](crate::KeyedRows).
@@ -33,7 +34,7 @@ use crate::version::Version;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyedRow {
     /// Its PartitionKey.
@@ -151,5 +152,16 @@ impl fmt::Debug for KeyedRows {
 impl fmt::Debug for KeyedRowStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedRowStream").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for KeyedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedRow")
+            .field("partition_key", &Shown(&self.partition_key))
+            .field("row_key", &Shown(&self.row_key))
+            .field("version", &self.version)
+            .field("value", &Shown(&self.value))
+            .finish()
     }
 }

@@ -334,3 +334,22 @@ fn r_e12_after_an_error_no_entity_comes() {
     }
     assert!(rows.next().is_none() && block_on(stream.next()).is_none());
 }
+
+/// Whoever prints a row while looking for a fault reads its keys.
+#[test]
+fn rows_are_shown_as_literals_of_their_bytes() {
+    let db = TestDb::new();
+    let t = db.t();
+    let version = t.insert("p\"", [0, 0xFF], "v").wait().unwrap();
+    let page = t.query().page().unwrap();
+    let row = page.get(0).unwrap();
+    let keys = r#"partition_key: b"p\"", row_key: b"\x00\xff""#;
+    let value = r#"value: b"v""#;
+    let whole = |name| format!("{name} {{ {keys}, version: {version:?}, {value} }}");
+    assert_eq!(format!("{row:?}"), whole("RowRef"));
+    assert_eq!(format!("{:?}", KeyedRow::from(row)), whole("KeyedRow"));
+    let got = t.get("p\"", [0, 0xFF]).unwrap().unwrap();
+    assert_eq!(format!("{got:?}"), format!("Row {{ version: {version:?}, {value} }}"));
+    let next = Continuation::new("p\"", [0, 0xFF]);
+    assert_eq!(format!("{next:?}"), format!("Continuation {{ {keys} }}"));
+}
