@@ -99,6 +99,11 @@ impl Incarnation {
     }
 }
 
+/// Whether operations are what makes room.
+fn only_delete(operations: &[Operation]) -> bool {
+    operations.iter().all(Operation::is_deletion)
+}
+
 /// A batch with its payload, built outside the latch where no merge is in it.
 pub(crate) struct BatchWrite {
     prefix: Vec<u8>,
@@ -139,7 +144,6 @@ impl BatchWrite {
         if self.operations.is_empty() {
             return pipeline.nothing_done();
         }
-        let makes_room = self.only_deletes();
         let Self { prefix, operations, rows, partition_key_bytes, .. } = self;
         let bytes = batch_bytes(partition_key_bytes, &operations);
         let prepared = rows.prepare(&prefix, &operations);
@@ -149,11 +153,7 @@ impl BatchWrite {
         if let Err(error) = encoded {
             return Applied::failed(Version::ZERO, error);
         }
-        let submitted = match makes_room {
-            true => Ok(pipeline.submit(&prepared)),
-            false => pipeline.submit_if_room(&prepared),
-        };
-        let version = match submitted {
+        let version = match pipeline.submit_if_room(&prepared, || only_delete(&operations)) {
             Ok(version) => version,
             Err(error) => return Applied::failed(Version::ZERO, error),
         };
@@ -166,7 +166,7 @@ impl BatchWrite {
 
     /// Whether it is what makes room.
     pub(super) fn only_deletes(&self) -> bool {
-        self.operations.iter().all(Operation::is_deletion)
+        only_delete(&self.operations)
     }
 
     /// Whether what is stored is looked at, under the latch.

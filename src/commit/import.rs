@@ -133,7 +133,7 @@ pub(crate) fn import(
     if let Some(refused) = incarnation.refuse_if_dropped() {
         return refused;
     }
-    let version = match pipeline.submit_if_room(&prepared) {
+    let version = match pipeline.submit_if_room(&prepared, || false) {
         Ok(version) => version,
         Err(error) => return Applied::failed(Version::ZERO, error),
     };

@@ -107,8 +107,8 @@ impl<R> Sequencer<R> {
     /// Assigns the next version and queues its record. `prepare` runs under the lock with the
     /// last version assigned before: what it returns (where the memtable to use is) is in step with
     /// version order. `record` is shown it. `None`, and nothing is done, if with its `bytes` more were queued than is
-    /// [allowed](Self::allow).
-    #[inline]
+    /// [allowed](Self::allow). Inlined, as its caller is.
+    #[inline(always)]
     pub(crate) fn next<P>(
         &self,
         bytes: u64,
