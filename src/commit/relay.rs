@@ -137,7 +137,8 @@ mod loom_tests {
 
     impl Log {
         fn queue(&self) -> Version {
-            let (ticket, ()) = self.sequencer.next(Version::ZERO, |_| (), |version, ()| version);
+            let next = self.sequencer.next(0, Version::ZERO, |_| (), |version, ()| version);
+            let (ticket, ()) = next.unwrap();
             let version = ticket.version;
             ticket.applied();
             version
