@@ -53,6 +53,13 @@ struct World {
     log: Vec<Op>,
 }
 
+impl Drop for World {
+    /// What is queued has the tree, and the machine has what is queued.
+    fn drop(&mut self) {
+        self.tree.jobs.stop();
+    }
+}
+
 const DIR: &str = "db";
 
 impl World {
