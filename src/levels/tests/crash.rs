@@ -75,6 +75,7 @@ fn a_crash_while_a_database_is_made_is_no_damage() {
             let tree = open(&env, &options).unwrap().tree;
             tree.start().unwrap();
             assert_eq!(tree.flushed(), Version::ZERO);
+            tree.jobs.stop();
         }
     }
 }
