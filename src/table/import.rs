@@ -105,10 +105,9 @@ impl<'a> Importer<'a> {
         // Else a later one could overtake it, and of equal keys the first would win; or go in though this does not.
         commit.order()?;
         if commit.is_refused() {
-            self.report.version = commit.wait()?;
-        } else {
-            self.under_way.push_back(commit);
+            return commit.wait().map(drop);
         }
+        self.under_way.push_back(commit);
         Ok(())
     }
 

@@ -97,6 +97,13 @@ struct Next {
     zeros_to: u64,
 }
 
+impl Next {
+    /// Gives back the space of what is prepared.
+    fn shorten(&mut self) -> Result<()> {
+        self.prepared.as_mut().map_or(Ok(()), OpenSegment::shorten)
+    }
+}
+
 #[derive(Debug)]
 struct Files {
     /// Oldest first; versions ascend.
@@ -324,7 +331,7 @@ impl Segments {
     pub(crate) fn give_space_back(&self, last: Version) -> Result<()> {
         self.files.lock().given_back = last;
         let removed = self.remove_spares();
-        removed.and(self.next.lock().prepared.as_mut().map_or(Ok(()), OpenSegment::shorten))
+        removed.and(self.next.lock().shorten())
     }
 
     /// To be called once: what is done where the log finds no room, when everything else was tried.
@@ -352,8 +359,7 @@ impl Segments {
     /// Gives back all that waits to be used, but what is being made.
     pub(crate) fn give_way(&self) -> Result<()> {
         let removed = self.remove_spares();
-        let shorten = |next: &mut Next| next.prepared.as_mut().map_or(Ok(()), OpenSegment::shorten);
-        removed.and(self.next.try_lock().map_or(Ok(()), |mut next| shorten(&mut next)))
+        removed.and(self.next.try_lock().map_or(Ok(()), |mut next| next.shorten()))
     }
 
     /// Makes a segment with zeros up to there, and some in any case if there is room. Nothing is left of one that

@@ -242,7 +242,7 @@ impl<'de> VariantAccess<'de> for Typed<'de> {
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
         let text = match self.0 {
             Shown::Value(ValueRef::Int64(number)) => number.to_string(),
-            Shown::Value(ValueRef::Double(number)) => Digits(number).to_string(),
+            Shown::Value(ValueRef::Double(number)) => Digits(&number).to_string(),
             Shown::Value(ValueRef::Binary(bytes)) => Hex(bytes).to_string(),
             as_it_is => return seed.deserialize(as_it_is),
         };

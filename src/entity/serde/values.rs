@@ -4,6 +4,7 @@
 //! numbers many readers make a floating point, and which have none for NaN, an Int64 and a Double are texts.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -22,11 +23,11 @@ enum Typed {
     Binary(Vec<u8>),
     Boolean(bool),
     DateTime(DateTime),
-    #[serde(with = "double")]
+    #[serde(with = "number")]
     Double(f64),
     Guid(Guid),
     Int32(i32),
-    #[serde(with = "long")]
+    #[serde(with = "number")]
     Int64(i64),
 }
 
@@ -82,40 +83,29 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8)).collect()
 }
 
-mod long {
+mod number {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(number: &i64, to: S) -> Result<S::Ok, S::Error> {
-        if to.is_human_readable() { Text(number).serialize(to) } else { number.serialize(to) }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
-        let expected = "a whole number as text";
-        if from.is_human_readable() {
-            deserialize_text(from, expected)
-        } else {
-            i64::deserialize(from)
-        }
-    }
-}
-
-mod double {
-    use super::*;
-
-    pub(super) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer, T: Serialize + fmt::Debug>(
+        number: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         if to.is_human_readable() {
-            Text(&Digits(*number)).serialize(to)
+            Text(&Digits(number)).serialize(to)
         } else {
             number.serialize(to)
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        let expected = "a number as text";
+    pub(super) fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: Deserialize<'de> + FromStr<Err: fmt::Display>,
+    {
         if from.is_human_readable() {
-            deserialize_text(from, expected)
+            deserialize_text(from, "a number as text")
         } else {
-            f64::deserialize(from)
+            T::deserialize(from)
         }
     }
 }
@@ -140,10 +130,10 @@ mod binary {
     }
 }
 
-/// The shortest text of a Double that is read as the same, with an exponent where that is shorter.
-pub(super) struct Digits(pub(super) f64);
+/// The shortest text of a number that is read as the same, of a Double with an exponent where that is shorter.
+pub(super) struct Digits<'a, T>(pub(super) &'a T);
 
-impl fmt::Display for Digits {
+impl<T: fmt::Debug> fmt::Display for Digits<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
