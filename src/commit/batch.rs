@@ -196,7 +196,11 @@ impl BatchWrite {
             key.reserve(self.prefix.len() + row_key.len());
             key.extend_from_slice(&self.prefix);
             key.extend_from_slice(row_key);
-            let newest = read_newest(view, &key, merges)
+            let lookup = match operation.precondition {
+                Precondition::Absent => Lookup::likely_absent(&key),
+                _ => Lookup::new(&key),
+            };
+            let newest = read_newest(view, &lookup, merges)
                 .map_err(|error| Applied::failed(Version::ZERO, error))?;
             upto = upto.max(newest.version);
             let stored = newest.exists.then_some(&*newest.value);
@@ -223,13 +227,13 @@ struct Newest {
     value: Vec<u8>,
 }
 
-fn read_newest(view: &View, key: &[u8], with_value: bool) -> Result<Newest> {
+fn read_newest(view: &View, lookup: &Lookup<'_>, with_value: bool) -> Result<Newest> {
     let newest = |found: Found<'_>| {
         let value = if with_value { found.value.to_vec() } else { Vec::new() };
         let exists = found.kind != Kind::Delete;
         (found.kind, Newest { version: found.version, exists, value })
     };
-    let found = match read::get_raw(view, &Lookup::new(key), Version::MAX, newest)? {
+    let found = match read::get_raw(view, lookup, Version::MAX, newest)? {
         Some((Kind::Reference, newest)) if with_value => {
             let value = view.levels.values.read(&newest.value)?.into_owned();
             Some(Newest { value, ..newest })

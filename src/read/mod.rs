@@ -7,6 +7,7 @@
 
 mod builder;
 mod estimate;
+mod files;
 mod limits;
 mod multi;
 mod page;

@@ -165,7 +165,7 @@ impl Key {
 
     #[inline]
     fn lookup<'k>(&self, encoded: &'k [u8]) -> Lookup<'k> {
-        Lookup { key: self.bytes(encoded), key_hash: self.hash }
+        Lookup { key: self.bytes(encoded), key_hash: self.hash, is_likely_absent: false }
     }
 
     /// Shows what a source has, if it is an entity.
@@ -273,7 +273,8 @@ fn approach(group: &[Key], places: &mut Places<'_>) -> Result<bool> {
     let mut questions = [const { None }; GROUP];
     for ((key, place), question) in group.iter().zip(&*places).zip(&mut questions) {
         if let Some(file) = place {
-            *question = Some(file.reader.prefetch(key.hash, key.probes)?);
+            *question = file.reader.question(key.hash, key.probes);
+            file.reader.prefetch_hints(key.hash);
         }
     }
     let mut any = false;

@@ -4,12 +4,12 @@
 //! newer is never in an older source; so the first entry found at or before the version read is
 //! the newest there is.
 
-use std::sync::Arc;
-
+use super::files::Files;
 use super::sources::covering;
 use crate::entry::{Found, Kind};
 use crate::error::Result;
-use crate::levels::{TableFile, Values, View};
+use crate::levels::{Values, View};
+use crate::memtable::Memtable;
 use crate::sst::Lookup;
 use crate::version::Version;
 
@@ -50,39 +50,37 @@ pub(crate) fn get_raw<R>(
 ) -> Result<Option<R>> {
     let cover = covering(view, lookup.key, at);
     let visit = |found: Found<'_>| visit(shadowed(found, cover));
-    if let Some(found) = view.active.get_hashed(lookup.key, lookup.key_hash, at) {
-        return Ok(Some(visit(found)));
+    prefetch_memtables(view, lookup);
+    let mut files = Files::new(view, lookup, cover);
+    if lookup.is_likely_absent {
+        files.approach();
     }
-    for frozen in &view.frozen {
-        if let Some(found) = frozen.memtable.get_hashed(lookup.key, lookup.key_hash, at) {
-            return Ok(Some(visit(found)));
-        }
+    if let Some(found) = in_memtables(view, lookup, at) {
+        return Ok(Some(visit(found)));
     }
     // Handed to the first file that has the key; a file without it leaves it.
     let mut visit = Some(visit);
-    let mut ask = |file: &TableFile| {
-        if file.meta.max_version < cover {
-            return Ok(None); // All it has of the key is covered.
-        }
-        file.reader.get(lookup, at, |found| visit.take().map(|visit| visit(found)))
-    };
-    let mut levels = view.levels.levels();
-    for file in levels.next().unwrap_or_default() {
-        if spans(file, lookup.key)
-            && let Some(shown) = ask(file)?
-        {
-            return Ok(shown);
-        }
-    }
-    for files in levels {
-        if let Some(file) = file_of(files, lookup.key)
-            && let Some(shown) = ask(file)?
-        {
-            return Ok(shown);
-        }
+    if let Some(shown) = files.get(at, |found| visit.take().map(|visit| visit(found)))? {
+        return Ok(shown);
     }
     let deletion = (cover > Version::ZERO).then_some(deleted_at(cover));
     Ok(deletion.and_then(|found| visit.take().map(|visit| visit(found))))
+}
+
+/// Brings near what memtables are asked first.
+#[inline]
+fn prefetch_memtables(view: &View, lookup: &Lookup<'_>) {
+    view.active.prefetch_hashed(lookup.key_hash);
+    for frozen in &view.frozen {
+        frozen.memtable.prefetch_hashed(lookup.key_hash);
+    }
+}
+
+/// The newest entry of a key at or before `at` that is in a memtable.
+#[inline]
+fn in_memtables<'a>(view: &'a View, lookup: &Lookup<'_>, at: Version) -> Option<Found<'a>> {
+    let get = |memtable: &'a Memtable| memtable.get_hashed(lookup.key, lookup.key_hash, at);
+    get(&view.active).or_else(|| view.frozen.iter().find_map(|frozen| get(&frozen.memtable)))
 }
 
 /// What a read sees of an entry that tombstones cover up to `cover`.
@@ -92,18 +90,4 @@ pub(super) fn shadowed(found: Found<'_>, cover: Version) -> Found<'_> {
 
 fn deleted_at(version: Version) -> Found<'static> {
     Found { version, kind: Kind::Delete, value: &[] }
-}
-
-fn spans(file: &TableFile, key: &[u8]) -> bool {
-    *file.meta.smallest <= *key && *key <= *file.meta.largest
-}
-
-/// The file of a level other than 0 that may hold the key.
-#[inline]
-fn file_of<'a>(files: &'a [Arc<TableFile>], key: &[u8]) -> Option<&'a Arc<TableFile>> {
-    if files.is_empty() {
-        return None;
-    }
-    let at = files.partition_point(|file| *file.meta.largest < *key);
-    files.get(at).filter(|file| *file.meta.smallest <= *key)
 }

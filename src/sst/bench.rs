@@ -55,7 +55,7 @@ impl BenchTable {
     /// # Errors
     /// Damage; what the file system refuses.
     pub fn get(&self, key: &[u8]) -> Result<Option<usize>> {
-        self.0.get(&Lookup::new(key), Version::MAX, |found| found.value.len())
+        self.0.get(&Lookup::new(key), None, Version::MAX, |found| found.value.len())
     }
 
     /// Reads up to `limit` entries from a key on; the sum of the lengths of keys and values.

@@ -6,6 +6,8 @@
 //! crate `bloomfilter` lays it out: version u8, length u64, k u32, seed 32 bytes, the bits. Bits are
 //! set and asked where they lie, by the arithmetic of that crate.
 
+use std::ops::Range;
+
 use bloomfilter::Bloom;
 use bloomfilter::reexports::siphasher::sip::SipHasher13;
 
@@ -131,7 +133,7 @@ fn set(bits: &mut [u8], len: Divisor, probes: u32, hash: u64) {
 
 /// A divisor of many numbers, whose remainders take two multiplications each and no division.
 #[derive(Clone, Copy, Debug)]
-struct Divisor {
+pub(super) struct Divisor {
     divisor: u64,
     /// 2^64 divided by it, rounded down, or one less.
     inverse: u64,
@@ -169,8 +171,8 @@ fn later_probe(sum: u64) -> u64 {
     sum.checked_sub(LARGEST_PRIME).unwrap_or(sum)
 }
 
-/// After so many probes, one absent key in twenty is left.
-const FIRST_PROBES: u32 = 3;
+/// After so many probes, one absent key in sixty is left.
+const FIRST_PROBES: u32 = 4;
 
 /// The seed as the hashes take it.
 const SEED_KEYS: [u64; 4] = match SEED.as_chunks().0 {
@@ -195,32 +197,58 @@ impl Probes {
     pub(crate) fn of(hash: u64) -> Self {
         Self { first: first_probe(SEED_KEYS, hash), second: second_probe(SEED_KEYS, hash) }
     }
+
+    /// A probe, before it is taken modulo the number of bits.
+    #[inline]
+    fn probe(self, number: u32) -> u64 {
+        match number {
+            0 => self.first,
+            1 => self.second,
+            _ => later_probe(self.second.wrapping_mul(number.into()).wrapping_add(self.first)),
+        }
+    }
+}
+
+/// Number of bits in a filter that is stored in so many bytes; at least 1.
+pub(super) fn bits_in(stored: usize) -> Divisor {
+    let bytes = stored.saturating_sub(HEAD_BYTES + TRAILER_BYTES);
+    Divisor::new((bytes as u64 * 8).max(1))
 }
 
 /// Which bits the first probes of an item ask of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstBits {
-    /// Of the filter's.
-    bytes: usize,
-    numbers: [u64; FIRST_PROBES as usize],
+    /// Of the filter's; 0 for what none of ours has.
+    bytes: u32,
+    numbers: [u32; FIRST_PROBES as usize],
+    probes: Probes,
 }
 
 impl FirstBits {
-    /// Those in a filter that is stored in so many bytes, whose memory is not touched.
+    /// Those in a filter of so many bits, whose memory is not touched.
     #[inline]
-    pub(super) fn new(Probes { first, second }: Probes, stored: usize) -> Self {
-        let bytes = stored.saturating_sub(HEAD_BYTES + TRAILER_BYTES);
-        let third = later_probe(first.wrapping_add(second).wrapping_add(second));
-        let number = |probe: u64| probe.checked_rem(bytes as u64 * 8).unwrap_or(0);
-        Self { bytes, numbers: [first, second, third].map(number) }
+    pub(super) fn new(probes: Probes, bits: Divisor) -> Self {
+        if bits.divisor > u32::MAX.into() {
+            return Self { bytes: 0, numbers: [0; FIRST_PROBES as usize], probes };
+        }
+        let number = |probe| bits.remainder(probes.probe(probe as u32)) as u32;
+        let numbers = std::array::from_fn(number);
+        Self { bytes: (bits.divisor / 8) as u32, numbers, probes }
     }
 
     /// Where in the filter they are, and what is looked at before.
     #[inline]
     pub(super) fn offsets(&self) -> impl Iterator<Item = u64> {
-        let offset = |number: u64| HEAD_BYTES as u64 + number / 8;
+        let offset = |number: u32| HEAD_BYTES as u64 + u64::from(number / 8);
         std::iter::once(0).chain(self.numbers.map(offset))
     }
+}
+
+/// The bit that a probe asks of so many bytes.
+#[inline]
+fn bit_of(probe: u64, bytes: usize) -> u64 {
+    // There are bits, else it were no filter.
+    probe.checked_rem(bytes as u64 * 8).unwrap_or(0)
 }
 
 /// A filter to ask, over its payload.
@@ -262,37 +290,34 @@ impl<'a> Filter<'a> {
         self.ask(hash).is_some_and(Rest::may_contain)
     }
 
-    /// `false`: the item with this hash, which has these bits, is not in it, as its first probes show.
-    #[inline]
-    pub(super) fn has_first(&self, hash: u64, first: &FirstBits) -> bool {
-        if self.keys != SEED_KEYS || self.bits.len() != first.bytes {
-            return self.ask(hash).is_some();
-        }
-        first.numbers.iter().take(self.probes as usize).all(|&number| self.has_bit(number))
-    }
-
     /// Asks the first probes: `None` if they show that the item with this hash is not in it.
     #[inline]
     pub(super) fn ask(&self, hash: u64) -> Option<Rest<'a>> {
-        let hashes = |keys| {
+        let ask = |keys| {
             let first = first_probe(keys, hash);
-            self.has(first).then(|| (first, second_probe(keys, hash)))
+            let has_first = self.has_bit(bit_of(first, self.bits.len()));
+            let probes = has_first.then(|| Probes { first, second: second_probe(keys, hash) })?;
+            let has_others = self.has_all(probes, 1..FIRST_PROBES.min(self.probes));
+            has_others.then_some(Rest { filter: *self, probes })
         };
         // The seed that every filter has is known before the filter was fetched from memory.
-        let (first, second) =
-            if self.keys == SEED_KEYS { hashes(SEED_KEYS)? } else { hashes(self.keys)? };
-        if self.probes > 1 && !self.has(second) {
-            return None;
+        if self.keys == SEED_KEYS { ask(SEED_KEYS) } else { ask(self.keys) }
+    }
+
+    /// The same of an item whose first probes ask these bits.
+    #[inline]
+    pub(super) fn ask_bits(&self, hash: u64, bits: &FirstBits) -> Option<Rest<'a>> {
+        if self.keys != SEED_KEYS || self.bits.len() != bits.bytes as usize {
+            return self.ask(hash);
         }
-        let rest = Rest { filter: *self, sum: first.wrapping_add(second), second, asked: 2 };
-        rest.asked_up_to(FIRST_PROBES.min(self.probes))
+        let mut first = bits.numbers.iter().take(self.probes as usize);
+        let has_first = first.all(|&number| self.has_bit(number.into()));
+        has_first.then_some(Rest { filter: *self, probes: bits.probes })
     }
 
     #[inline]
-    fn has(&self, probe: u64) -> bool {
-        let len = self.bits.len() as u64 * 8;
-        // There are bits, else it were no filter.
-        self.has_bit(probe.checked_rem(len).unwrap_or(0))
+    fn has_all(&self, probes: Probes, mut numbers: Range<u32>) -> bool {
+        numbers.all(|number| self.has_bit(bit_of(probes.probe(number), self.bits.len())))
     }
 
     #[inline]
@@ -301,32 +326,18 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// A filter and what was not asked of it yet.
+/// A filter whose first probes were asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest<'a> {
     filter: Filter<'a>,
-    sum: u64,
-    second: u64,
-    asked: u32,
+    probes: Probes,
 }
 
 impl Rest<'_> {
     /// `false`: the item is not in it.
     #[inline]
     pub(super) fn may_contain(self) -> bool {
-        self.asked_up_to(self.filter.probes).is_some()
-    }
-
-    #[inline]
-    fn asked_up_to(mut self, probes: u32) -> Option<Self> {
-        while self.asked < probes {
-            self.sum = self.sum.wrapping_add(self.second);
-            if !self.filter.has(later_probe(self.sum)) {
-                return None;
-            }
-            self.asked += 1;
-        }
-        Some(self)
+        self.filter.has_all(self.probes, FIRST_PROBES..self.filter.probes)
     }
 }
 
@@ -417,8 +428,12 @@ mod tests {
             let payload = [&[LAYOUT][..], &len, &probes.to_le_bytes(), &seed, &bits].concat();
             let filter = Filter::parse(&payload).unwrap();
             let bloom = Bloom::<u64>::from_slice(&payload).unwrap();
+            let stored = bits_in(payload.len() + TRAILER_BYTES);
             for hash in hashes {
                 prop_assert_eq!(filter.may_contain(hash), bloom.check(&hash));
+                let rest = filter.ask_bits(hash, &FirstBits::new(Probes::of(hash), stored));
+                prop_assert_eq!(rest.is_some_and(Rest::may_contain), bloom.check(&hash));
+                prop_assert_eq!(rest.is_some(), filter.ask(hash).is_some());
             }
         }
 

@@ -1,5 +1,6 @@
 //! [`FilterIndex`]: where the filters of a table file are.
 
+use super::filter::{Divisor, bits_in};
 use super::index::BlockHandle;
 use crate::cache::BlockOffset;
 use crate::error::Damage;
@@ -11,38 +12,56 @@ pub(super) struct FilterIndex {
     start: u64,
     /// End of each, from `start`.
     ends: Vec<u64>,
+    /// Number of bits in each.
+    bits: Vec<Divisor>,
 }
 
 impl FilterIndex {
     pub(super) fn new(start: u64) -> Self {
-        Self { start, ends: Vec::new() }
+        Self { start, ..Self::default() }
     }
 
     pub(super) fn push(&mut self, stored_len: usize) {
         self.ends.push(self.ends.last().unwrap_or(&0) + stored_len as u64);
+        self.bits.push(bits_in(stored_len));
     }
 
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// Where a filter starts.
+    #[inline]
+    pub(super) fn start_of(&self, filter: usize) -> Option<u64> {
+        let before = match filter.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.start.checked_add(before)
+    }
+
     /// The block of a filter. `ordinals` is that of the first.
     #[inline]
     pub(super) fn handle(&self, filter: usize, ordinals: usize) -> Option<BlockHandle> {
-        let end = *self.ends.get(filter)?;
-        let start = filter.checked_sub(1).and_then(|f| self.ends.get(f)).copied().unwrap_or(0);
+        let (start, end) = (self.start_of(filter)?, *self.ends.get(filter)?);
         Some(BlockHandle {
-            offset: BlockOffset(self.start.checked_add(start)?),
-            len: usize::try_from(end - start).ok()?,
+            offset: BlockOffset(start),
+            len: usize::try_from(self.start.checked_add(end)? - start).ok()?,
             compressed: false,
             ordinal: ordinals.saturating_add(filter),
             entries_before: 0,
         })
     }
 
+    /// Number of bits in a filter.
+    #[inline]
+    pub(super) fn bits(&self, filter: usize) -> Option<Divisor> {
+        self.bits.get(filter).copied()
+    }
+
     /// Memory it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.ends.capacity() * size_of::<u64>()
+        self.ends.capacity() * size_of::<u64>() + self.bits.capacity() * size_of::<Divisor>()
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::block::Block;
-use super::filter::{Filter, filter_of};
+use super::filter::{FirstBits, Probes, filter_of};
 use super::index::{BlockHandle, NEWEST};
 use super::reader::{BLOCK_END_BYTES, INDEX_END_BYTES, Reader};
 use super::row;
@@ -24,18 +24,32 @@ const WALKED_BYTES: usize = 1 << 10;
 /// A row is kept without its block if it has at most this part of its bytes.
 const SMALL_ROW_PART: usize = 4;
 
-/// A key to look up and its hash, computed once for all files that are asked.
+/// A key to look up and its hash, computed once for all sources that are asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) key_hash: u64,
+    pub(crate) is_likely_absent: bool,
 }
 
 impl<'a> Lookup<'a> {
     #[inline]
     pub(crate) fn new(key: &'a [u8]) -> Self {
-        Self { key, key_hash: key::hash(key) }
+        Self { key, key_hash: key::hash(key), is_likely_absent: false }
     }
+
+    /// Of a key that is likely to be nowhere: what files are asked comes while memtables are asked.
+    #[inline]
+    pub(crate) fn likely_absent(key: &'a [u8]) -> Self {
+        Self { is_likely_absent: true, ..Self::new(key) }
+    }
+}
+
+/// What of a file's filter is to be asked about a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    filter: u32,
+    bits: FirstBits,
 }
 
 /// Where lookups leave the block that they found their key in, or would have.
@@ -60,37 +74,72 @@ impl<'a> Company<'a> for Alone {
 }
 
 impl Reader {
-    /// Shows the newest entry of the key at or before `at` to `visit`.
+    /// What to ask about the key with this hash, which has these probes. Brings near what the answer takes.
+    #[inline]
+    pub(crate) fn question(&self, key_hash: u64, probes: Probes) -> Option<Question> {
+        let filters = &self.directory().filters;
+        let filter = filter_of(key_hash, filters.len());
+        let bits = FirstBits::new(probes, filters.bits(filter)?);
+        let start = filters.start_of(filter)?;
+        for offset in bits.offsets() {
+            self.source().prefetch_line(start + offset);
+        }
+        Some(Question { filter: filter as u32, bits })
+    }
+
+    /// `false`: the file has no entry of the key, as the first probes of its filter show. Else what its hint
+    /// leads to is brought near.
+    #[inline]
+    pub(crate) fn passes(&self, key_hash: u64, question: &Question) -> Result<bool> {
+        let passes = self.ask_filter(question.filter as usize, |filter| {
+            filter.ask_bits(key_hash, &question.bits).is_some()
+        })?;
+        if passes && let Some(hint) = self.source().recall(key_hash) {
+            self.source().prefetch_hinted(&hint);
+        }
+        Ok(passes)
+    }
+
+    /// Shows the newest entry of the key at or before `at` to `visit`. Who has the
+    /// [question](Self::question) spares the filter to make it.
     pub(crate) fn get<R>(
         &self,
         lookup: &Lookup<'_>,
+        question: Option<&Question>,
         at: Version,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
-        self.look_up(lookup, at, &mut Alone, visit)
+        self.look_up(lookup, question, at, &mut Alone, visit)
     }
 
     #[inline]
     pub(super) fn look_up<'a, R>(
         &'a self,
         lookup: &Lookup<'_>,
+        question: Option<&Question>,
         at: Version,
         company: &mut impl Company<'a>,
         visit: impl FnOnce(Found<'_>) -> R,
     ) -> Result<Option<R>> {
         let hash = lookup.key_hash;
-        let handle = self.filter_handle(filter_of(hash, self.directory().filters.len()))?;
-        let held = self.source().load(&handle, Caching::Keep)?;
-        let filter =
-            Filter::parse(held.payload()).map_err(|damage| self.damage(damage, &handle))?;
-        // The first probes before the hint, whose memory an absent key had to wait for in vain; the
-        // other probes after it, since what it leads to needs none.
-        let Some(rest) = filter.ask(hash) else { return Ok(None) };
-        let hint = self.source().recall(hash);
-        if let Some(hint) = &hint {
-            self.source().prefetch_hinted(hint);
-        }
-        self.look_up_passed(lookup, at, hint, company, || Ok(rest.may_contain()), visit)
+        let number = match question {
+            Some(question) => question.filter as usize,
+            None => filter_of(hash, self.directory().filters.len()),
+        };
+        self.ask_filter(number, |filter| {
+            // The first probes before the hint, whose memory an absent key had to wait for in vain; the
+            // other probes after it, since what it leads to needs none.
+            let rest = match question {
+                Some(question) => filter.ask_bits(hash, &question.bits),
+                None => filter.ask(hash),
+            };
+            let Some(rest) = rest else { return Ok(None) };
+            let hint = self.source().recall(hash);
+            if let Some(hint) = &hint {
+                self.source().prefetch_hinted(hint);
+            }
+            self.look_up_passed(lookup, at, hint, company, || Ok(rest.may_contain()), visit)
+        })?
     }
 
     /// The same of a key that passed the first probes and perhaps has a hint; `may_contain` asks the other

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use super::block::Block;
-use super::filter::{Filter, FirstBits, Probes, filter_of};
-use super::index::{BlockHandle, NEWEST};
+use super::index::NEWEST;
 use super::lookup::{Company, Lookup};
 use super::reader::Reader;
-use super::source::{Caching, Held};
+use super::source::Held;
 use crate::cache::BlockOffset;
 use crate::entry::Found;
 use crate::error::Result;
@@ -69,7 +68,7 @@ impl<'a> Lookups<'a> {
         }
         let company = &mut Beside { reader, near: &mut self.near };
         match asked {
-            Asked::Nothing => reader.look_up(lookup, at, company, visit),
+            Asked::Nothing => reader.look_up(lookup, None, at, company, visit),
             Asked::FirstProbes => {
                 let may_contain = || reader.may_contain(lookup.key_hash);
                 reader.look_up_passed(lookup, at, hint, company, may_contain, visit)
@@ -144,40 +143,10 @@ impl<'a> Near<'a> {
     }
 }
 
-/// What is to be asked of a filter, whose memory is on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Question {
-    filter: BlockHandle,
-    bits: FirstBits,
-}
-
 impl Reader {
-    /// Brings near what [`passes`](Self::passes) reads, and the hints of the key with this hash.
+    /// Brings near the hints of the key with this hash.
     #[inline]
-    pub(crate) fn prefetch(&self, key_hash: u64, probes: Probes) -> Result<Question> {
-        let source = self.source();
-        source.prefetch_hints(key_hash);
-        let filter = filter_of(key_hash, self.directory().filters.len());
-        let filter = self.filter_handle(filter)?;
-        let bits = FirstBits::new(probes, filter.len);
-        for offset in bits.offsets() {
-            source.prefetch_line(filter.offset.0 + offset);
-        }
-        Ok(Question { filter, bits })
-    }
-
-    /// `false`: the file has no entry of the key, as the first probes of its filter show. Else what its hint
-    /// leads to is brought near.
-    #[inline]
-    pub(crate) fn passes(&self, key_hash: u64, question: &Question) -> Result<bool> {
-        let source = self.source();
-        let held = source.load(&question.filter, Caching::Keep)?;
-        let filter = Filter::parse(held.payload())
-            .map_err(|damage| self.damage(damage, &question.filter))?;
-        let passes = filter.has_first(key_hash, &question.bits);
-        if passes && let Some(hint) = source.recall(key_hash) {
-            source.prefetch_hinted(&hint);
-        }
-        Ok(passes)
+    pub(crate) fn prefetch_hints(&self, key_hash: u64) {
+        self.source().prefetch_hints(key_hash);
     }
 }

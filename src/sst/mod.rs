@@ -53,7 +53,7 @@ mod writer;
 pub(crate) use crate::cache::FileId;
 pub(crate) use cursor::SstCursor;
 pub(crate) use filter::Probes;
-pub(crate) use lookup::Lookup;
+pub(crate) use lookup::{Lookup, Question};
 pub(crate) use lookups::{Asked, Lookups};
 pub(crate) use meta::FileMeta;
 pub(crate) use reader::Reader;

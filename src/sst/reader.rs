@@ -91,12 +91,26 @@ impl Reader {
     #[inline]
     pub(super) fn may_contain(&self, key_hash: u64) -> Result<bool> {
         let filter = filter_of(key_hash, self.directory.filters.len());
+        self.ask_filter(filter, |filter| filter.may_contain(key_hash))
+    }
+
+    /// Shows a filter to `ask`.
+    #[inline]
+    pub(super) fn ask_filter<R>(
+        &self,
+        filter: usize,
+        ask: impl FnOnce(Filter<'_>) -> R,
+    ) -> Result<R> {
         let handle = self.filter_handle(filter)?;
-        let held = self.source.load(&handle, Caching::Keep)?;
-        match Filter::parse(held.payload()) {
-            Ok(filter) => Ok(filter.may_contain(key_hash)),
-            Err(damage) => Err(self.damage(damage, &handle)),
-        }
+        let held;
+        let payload = match self.source.at_hand(&handle, false) {
+            Some(payload) => payload,
+            None => {
+                held = self.source.load(&handle, Caching::Keep)?;
+                held.payload()
+            }
+        };
+        Filter::parse(payload).map(ask).map_err(|damage| self.damage(damage, &handle))
     }
 
     /// `false`: the file has no entry of the partition whose encoded prefix has this hash.

@@ -318,7 +318,7 @@ impl Source {
         caching: Caching,
         way: Option<&mut Way>,
     ) -> Result<Held<'_>> {
-        match self.checked_before(handle, way.is_some()) {
+        match self.at_hand(handle, way.is_some()) {
             Some(payload) if caching != Caching::Distrust => Ok(Held::Mapped(payload)),
             _ => self.load_checked(handle, caching, way),
         }
@@ -326,7 +326,7 @@ impl Source {
 
     /// The payload of a block that is read in place, if it was found right before.
     #[inline]
-    fn checked_before(&self, handle: &BlockHandle, in_order: bool) -> Option<&[u8]> {
+    pub(super) fn at_hand(&self, handle: &BlockHandle, in_order: bool) -> Option<&[u8]> {
         let Access::Mapped(Mapped { map, checked, .. }) = &self.access else { return None };
         if handle.compressed || !checked.is_set(handle.ordinal) {
             return None;

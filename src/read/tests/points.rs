@@ -28,8 +28,10 @@ proptest! {
             let expected = world.rows_at(at).remove(&pair);
             let found = get(&world.view, &lookup, version(at), live).unwrap();
             prop_assert_eq!(&found, &expected, "{:?} at {}", pair, at);
-            let raw = get_raw(&world.view, &lookup, version(at), |found| found.kind).unwrap();
-            prop_assert_eq!(raw == Some(Kind::Put), expected.is_some());
+            for lookup in [lookup, Lookup::likely_absent(&key)] {
+                let raw = get_raw(&world.view, &lookup, version(at), |found| found.kind).unwrap();
+                prop_assert_eq!(raw == Some(Kind::Put), expected.is_some());
+            }
         }
     }
 
@@ -52,6 +54,28 @@ proptest! {
         .unwrap();
         for (row_key, found) in row_keys.iter().zip(found) {
             prop_assert_eq!(found.as_ref(), rows.get(&(pk.clone(), row_key.clone())));
+        }
+    }
+}
+
+/// Files are asked some at a time; the newest that has the key is right wherever it stands among them.
+#[test]
+fn a_point_is_found_among_any_number_of_files() {
+    let around = |row: &[u8]| (b"p".to_vec(), row.to_vec());
+    for files in 1..=20 {
+        let mut steps = vec![Step::Put(around(b"sought"), 1)];
+        for _ in 0..files {
+            // Each file spans the key.
+            steps.extend([Step::Put(around(b"a"), 1), Step::Put(around(b"z"), 1), Step::Flush]);
+        }
+        let world = World::new(&steps);
+        for (row, found) in [(&b"sought"[..], Some(1)), (b"absent", None)] {
+            let key = key::encode(TABLE, b"p", row);
+            for lookup in [Lookup::new(&key), Lookup::likely_absent(&key)] {
+                let shown = |found: Found<'_>| found.version.ticks();
+                let raw = get_raw(&world.view, &lookup, Version::MAX, shown).unwrap();
+                assert_eq!(raw, found, "{files} files");
+            }
         }
     }
 }

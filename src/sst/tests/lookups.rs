@@ -12,8 +12,9 @@ fn get_many(reader: &Reader, keys: &[&[u8]], at: u64) -> Vec<Option<Row>> {
         let lookup = Lookup::new(key);
         let mut asked = Asked::Nothing;
         if !lookups.is_near() {
-            let question = reader.prefetch(lookup.key_hash, Probes::of(lookup.key_hash)).unwrap();
-            if !reader.passes(lookup.key_hash, &question).unwrap() {
+            let (hash, probes) = (lookup.key_hash, Probes::of(lookup.key_hash));
+            let question = reader.question(hash, probes).unwrap();
+            if !reader.passes(hash, &question).unwrap() {
                 return None;
             }
             asked = Asked::FirstProbes;

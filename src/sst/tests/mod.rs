@@ -84,7 +84,7 @@ impl Fixture {
 }
 
 pub(super) fn get(reader: &Reader, key: &[u8], at: u64) -> Result<Option<Row>> {
-    reader.get(&Lookup::new(key), Version::from_ticks(at), |found| Row {
+    reader.get(&Lookup::new(key), None, Version::from_ticks(at), |found| Row {
         key: key.to_vec(),
         version: found.version.ticks(),
         kind: found.kind,
