@@ -86,6 +86,9 @@ impl FilterIndex {
         for _ in 0..count {
             index.push(decoder.length("a filter's length", u32::MAX as usize)?);
         }
+        if index.ends.last().and_then(|end| start.checked_add(*end)).is_none() {
+            return Err(at.damage("filters that end within a file", "others"));
+        }
         Ok(index)
     }
 }
@@ -95,6 +98,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn filters_beyond_any_file_are_damage() {
+        for (start, is_right) in [(u64::MAX - 30, true), (u64::MAX - 29, false)] {
+            let mut index = FilterIndex::new(start);
+            [10, 20].into_iter().for_each(|len| index.push(len));
+            let mut bytes = Vec::new();
+            index.encode(&mut bytes);
+            assert_eq!(FilterIndex::decode(&mut Decoder::new(&bytes)).is_ok(), is_right);
+        }
+    }
 
     proptest! {
         #[test]

@@ -87,6 +87,12 @@ impl Reader {
         Some(Question { filter: filter as u32, bits })
     }
 
+    /// Brings near the hints of the key with this hash.
+    #[inline]
+    pub(crate) fn prefetch_hints(&self, key_hash: u64) {
+        self.source().prefetch_hints(key_hash);
+    }
+
     /// `false`: the file has no entry of the key, as the first probes of its filter show. Else what its hint
     /// leads to is brought near.
     #[inline]

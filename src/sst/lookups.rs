@@ -142,11 +142,3 @@ impl<'a> Near<'a> {
         }
     }
 }
-
-impl Reader {
-    /// Brings near the hints of the key with this hash.
-    #[inline]
-    pub(crate) fn prefetch_hints(&self, key_hash: u64) {
-        self.source().prefetch_hints(key_hash);
-    }
-}
