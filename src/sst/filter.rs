@@ -119,8 +119,17 @@ fn set(bits: &mut [u8], len: Divisor, probes: u32, hash: u64) {
             *byte |= 1 << (bit % 8);
         }
     };
-    let item = Probes::of(hash);
-    (0..probes).for_each(|number| set_bit(item.probe(number)));
+    // Sums, not the products of `Probes::probe`: these are 3 to 4 % of a flush's or compaction's instructions.
+    let Probes { first, second } = Probes::of(hash);
+    set_bit(first);
+    if probes > 1 {
+        set_bit(second);
+    }
+    let mut sum = first.wrapping_add(second);
+    for _ in 2..probes {
+        sum = sum.wrapping_add(second);
+        set_bit(later_probe(sum));
+    }
 }
 
 /// A divisor of many numbers, whose remainders take two multiplications each and no division.
