@@ -1,56 +1,24 @@
 //! Conditional batches: the one form of write (R-E05, R-E07).
 //!
-//! Invariant: conditions are checked and operations applied under the partition's latch, in
-//! order, against the newest state; the first that fails makes the whole batch fail unchanged.
+//! Invariant: conditions are checked and operations applied under the partition's latch, against the
+//! newest state; one that fails makes the whole batch fail unchanged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::check_limit;
+use super::conditions::Conditions;
 use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
 use super::handle::Applied;
 use super::latch::Latches;
 use super::pipeline::Pipeline;
 use crate::activity::Tally;
-use crate::entry::{Found, Kind};
 use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::memtable::Memtable;
-use crate::read;
-use crate::sst::Lookup;
 use crate::version::Version;
 use crate::wal;
-
-/// What must hold of the stored entity for an operation to apply.
-///
-/// ```
-/// use tablestone::{Database, Error, Options, Precondition};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let database = Database::open(dir.path(), Options::default())?;
-/// let table = database.create_table("people").wait()?;
-/// let version = table.insert("de", "karl", "born 1854").wait()?;
-/// // Only if nobody wrote it in between; `Exists` would do with any version of it.
-/// table.replace("de", "karl", Precondition::Version(version), "born 1853").wait()?;
-/// let late = table.delete("de", "karl", Precondition::Version(version)).wait();
-/// assert!(matches!(late, Err(Error::VersionMismatch { .. })));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Precondition {
-    /// Nothing.
-    #[default]
-    None,
-    /// It must not exist.
-    Absent,
-    /// It must exist.
-    Exists,
-    /// It must exist and be at this version: its ETag must match.
-    Version(Version),
-}
 
 /// One life of a table, from its creation to its drop.
 #[derive(Debug)]
@@ -171,8 +139,7 @@ impl BatchWrite {
 
     /// Whether what is stored is looked at, under the latch.
     fn has_conditions(&self) -> bool {
-        let looks = |op: &Operation| op.precondition != Precondition::None || op.is_merge();
-        self.operations.iter().any(looks)
+        self.operations.iter().any(Operation::looks)
     }
 
     /// Has brought near what the memtable reads first for each key: so the batch waits for memory about
@@ -185,77 +152,16 @@ impl BatchWrite {
 
     /// Checks every condition and runs merges.
     fn check(&mut self, view: &View, latches: &Latches) -> Result<(), Applied<Version>> {
-        let (mut key, mut upto) = (Vec::new(), Version::ZERO);
-        for (index, operation) in self.operations.iter_mut().enumerate() {
-            let merges = operation.is_merge();
-            if operation.precondition == Precondition::None && !merges {
-                continue;
-            }
-            let row_key = operation.row_key(self.rows.buffer());
-            key.clear();
-            key.reserve(self.prefix.len() + row_key.len());
-            key.extend_from_slice(&self.prefix);
-            key.extend_from_slice(row_key);
-            let lookup = match operation.precondition {
-                Precondition::Absent => Lookup::likely_absent(&key),
-                _ => Lookup::new(&key),
-            };
-            let newest = read_newest(view, &lookup, merges)
-                .map_err(|error| Applied::failed(Version::ZERO, error))?;
-            upto = upto.max(newest.version);
-            let stored = newest.exists.then_some(&*newest.value);
-            let limit = self.limits.value_bytes;
-            check_precondition(index, operation.precondition, &newest)
-                .and_then(|()| operation.resolve_merge(index, stored, limit, latches))
-                .map_err(|error| Applied::failed(newest.version, error))?;
-        }
+        let (prefix, buffer) = (&*self.prefix, self.rows.buffer());
+        let value_limit = self.limits.value_bytes;
+        let upto = Conditions { view, latches, prefix, buffer, value_limit }
+            .check(&mut self.operations)
+            .map_err(|(upto, error)| Applied::failed(upto, error))?;
         if self.rows.are_ready() {
             return Ok(());
         }
         let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
         check_limit(Limit::BatchBytes, bytes, self.limits.merged_bytes)
             .map_err(|error| Applied::failed(upto, error))
-    }
-}
-
-/// The newest state of one entity, durable or not.
-struct Newest {
-    /// Of the entity, or of what deleted it; zero if it never was.
-    version: Version,
-    exists: bool,
-    /// Only if asked for.
-    value: Vec<u8>,
-}
-
-fn read_newest(view: &View, lookup: &Lookup<'_>, with_value: bool) -> Result<Newest> {
-    let newest = |found: Found<'_>| {
-        let value = if with_value { found.value.to_vec() } else { Vec::new() };
-        let exists = found.kind != Kind::Delete;
-        (found.kind, Newest { version: found.version, exists, value })
-    };
-    let found = match read::get_raw(view, lookup, Version::MAX, newest)? {
-        Some((Kind::Reference, newest)) if with_value => {
-            let value = view.levels.values.read(&newest.value)?.into_owned();
-            Some(Newest { value, ..newest })
-        }
-        found => found.map(|(_, newest)| newest),
-    };
-    Ok(found.unwrap_or(Newest { version: Version::ZERO, exists: false, value: Vec::new() }))
-}
-
-fn check_precondition(index: usize, wanted: Precondition, newest: &Newest) -> Result<()> {
-    match wanted {
-        Precondition::None => Ok(()),
-        Precondition::Absent if newest.exists => {
-            Err(Error::EntityExists { index, version: newest.version })
-        }
-        Precondition::Absent => Ok(()),
-        Precondition::Exists | Precondition::Version(_) if !newest.exists => {
-            Err(Error::EntityNotFound { index })
-        }
-        Precondition::Version(expected) if expected != newest.version => {
-            Err(Error::VersionMismatch { index, expected, found: newest.version })
-        }
-        Precondition::Exists | Precondition::Version(_) => Ok(()),
     }
 }

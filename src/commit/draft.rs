@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::batch::Precondition;
 use super::check_limit;
+use super::conditions::Precondition;
 use super::latch::Latches;
 use super::payload::{Payload, Prepared, Row};
 use crate::error::{Error, Limit, MergeRefusal, Result};
@@ -247,6 +247,11 @@ impl Operation {
 
     pub(super) fn is_merge(&self) -> bool {
         matches!(self.action, Action::Merge(_))
+    }
+
+    /// Whether what is stored decides what it does.
+    pub(super) fn looks(&self) -> bool {
+        self.precondition != Precondition::None || self.is_merge()
     }
 
     /// Runs the merge, if it is one, on the value that is there.

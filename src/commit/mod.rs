@@ -9,6 +9,7 @@ mod apply;
 mod batch;
 pub(crate) mod bench;
 mod checkpoint;
+mod conditions;
 mod deletions;
 mod draft;
 mod driver;
@@ -30,8 +31,8 @@ mod submit;
 mod values;
 mod waiters;
 
-pub use batch::Precondition;
 pub(crate) use batch::{BatchWrite, Incarnation};
+pub use conditions::Precondition;
 pub(crate) use draft::{BatchLimits, Draft};
 pub(crate) use handle::Applied;
 pub use handle::Commit;

@@ -25,7 +25,7 @@ pub(crate) use builder::{HookResult, ScanHooks, Take};
 pub use estimate::Estimate;
 pub(crate) use estimate::{estimate, split_points};
 pub(crate) use limits::{PartitionStop, ScanLimits, WhenFull};
-pub(crate) use multi::multi_get;
+pub(crate) use multi::{multi_get, multi_get_raw};
 pub(crate) use page::PageData;
 pub use page::{RowRef, Rows, StopReason};
 pub(crate) use point::{get, get_raw};

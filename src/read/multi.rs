@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::point::{resolved, shadowed};
+use super::point::{deleted_at, resolved, shadowed};
 use super::sources::covering;
 use crate::entry::{Found, Kind};
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(crate) fn multi_get(
     at: Version,
     mut visit: impl FnMut(usize, Found<'_>),
 ) -> Result<()> {
-    multi_get_raw(view, partition, row_keys, at, |index, found| {
+    multi_get_unresolved(view, partition, row_keys, at, |index, found| {
         if found.kind == Kind::Reference {
             return resolved(&view.levels.values, found, |found| visit(index, found));
         }
@@ -37,26 +37,29 @@ pub(crate) fn multi_get(
 }
 
 /// The same, with references as they are. An error of `visit` ends it.
-pub(super) fn multi_get_raw(
+pub(super) fn multi_get_unresolved(
+    view: &View,
+    partition: &[u8],
+    row_keys: &[&[u8]],
+    at: Version,
+    mut visit: impl FnMut(usize, Found<'_>) -> Result<()>,
+) -> Result<()> {
+    let visit = |index, found: Found<'_>| {
+        if found.kind == Kind::Delete { Ok(()) } else { visit(index, found) }
+    };
+    Missing::new(view, partition, row_keys, key::push_component, at, visit).ask_all(view)
+}
+
+/// The same for RowKeys that are encoded, deletions included, as [`get_raw`](super::get_raw) shows them.
+pub(crate) fn multi_get_raw(
     view: &View,
     partition: &[u8],
     row_keys: &[&[u8]],
     at: Version,
     visit: impl FnMut(usize, Found<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut missing = Missing::new(view, partition, row_keys, at, visit);
-    missing.ask_memtable(&view.active)?;
-    for frozen in &view.frozen {
-        missing.ask_memtable(&frozen.memtable)?;
-    }
-    let mut levels = view.levels.levels();
-    for file in levels.next().unwrap_or_default() {
-        missing.ask_files(std::slice::from_ref(file))?;
-    }
-    for files in levels {
-        missing.ask_files(files)?;
-    }
-    Ok(())
+    let push = |key: &mut Vec<u8>, row_key: &[u8]| key.extend_from_slice(row_key);
+    Missing::new(view, partition, row_keys, push, at, visit).ask_all(view)
 }
 
 /// So many keys are looked up side by side: what a step reads of the last is on its way while it is read
@@ -99,14 +102,22 @@ struct Key {
 }
 
 impl<V: FnMut(usize, Found<'_>) -> Result<()>> Missing<V> {
-    fn new(view: &View, partition: &[u8], row_keys: &[&[u8]], at: Version, visit: V) -> Self {
+    /// `push` adds a RowKey to an encoded partition.
+    fn new(
+        view: &View,
+        partition: &[u8],
+        row_keys: &[&[u8]],
+        push: impl Fn(&mut Vec<u8>, &[u8]),
+        at: Version,
+        visit: V,
+    ) -> Self {
         let rows: usize = row_keys.iter().map(|row_key| row_key.len() + 1).sum();
         let mut encoded = Vec::with_capacity(partition.len() * row_keys.len() + rows);
         let mut keys = Vec::with_capacity(row_keys.len());
         let mut add = |index, row_key: &[u8]| {
             let start = encoded.len();
             encoded.extend_from_slice(partition);
-            key::push_component(&mut encoded, row_key);
+            push(&mut encoded, row_key);
             let key = encoded.get(start..).unwrap_or_default();
             let (hash, cover) = (key::hash(key), covering(view, key, at));
             let (place, probes) = (start..encoded.len(), Probes::of(hash));
@@ -118,6 +129,21 @@ impl<V: FnMut(usize, Found<'_>) -> Result<()>> Missing<V> {
             sorted(row_keys).iter().for_each(|&(_, row_key, index)| add(index, row_key));
         }
         Self { keys, encoded, partition_hash: key::hash(partition), at, visit }
+    }
+
+    fn ask_all(mut self, view: &View) -> Result<()> {
+        self.ask_memtable(&view.active)?;
+        for frozen in &view.frozen {
+            self.ask_memtable(&frozen.memtable)?;
+        }
+        let mut levels = view.levels.levels();
+        for file in levels.next().unwrap_or_default() {
+            self.ask_files(std::slice::from_ref(file))?;
+        }
+        for files in levels {
+            self.ask_files(files)?;
+        }
+        self.show_covered()
     }
 
     fn ask_memtable(&mut self, memtable: &Memtable) -> Result<()> {
@@ -152,6 +178,12 @@ impl<V: FnMut(usize, Found<'_>) -> Result<()>> Missing<V> {
         Ok(())
     }
 
+    /// Shows what deleted the keys that no source had.
+    fn show_covered(mut self) -> Result<()> {
+        let covered = self.keys.iter().filter(|key| key.cover > Version::ZERO);
+        covered.into_iter().try_for_each(|key| (self.visit)(key.index, deleted_at(key.cover)))
+    }
+
     fn leave_out_found(&mut self) {
         self.keys.retain(|key| !key.is_found);
     }
@@ -168,15 +200,14 @@ impl Key {
         Lookup { key: self.bytes(encoded), key_hash: self.hash, is_likely_absent: false }
     }
 
-    /// Shows what a source has, if it is an entity.
+    /// Shows what a source has.
     fn show(
         &mut self,
         found: Found<'_>,
         visit: &mut impl FnMut(usize, Found<'_>) -> Result<()>,
     ) -> Result<()> {
         self.is_found = true;
-        let found = shadowed(found, self.cover);
-        if found.kind == Kind::Delete { Ok(()) } else { visit(self.index, found) }
+        visit(self.index, shadowed(found, self.cover))
     }
 }
 

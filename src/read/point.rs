@@ -88,6 +88,6 @@ pub(super) fn shadowed(found: Found<'_>, cover: Version) -> Found<'_> {
     if found.version < cover { deleted_at(cover) } else { found }
 }
 
-fn deleted_at(version: Version) -> Found<'static> {
+pub(super) fn deleted_at(version: Version) -> Found<'static> {
     Found { version, kind: Kind::Delete, value: &[] }
 }

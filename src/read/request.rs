@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::builder::{Offered, PageBuilder, ScanHooks};
 use super::limits::{ScanLimits, Work};
-use super::multi::multi_get_raw;
+use super::multi::multi_get_unresolved;
 use super::page::{PageData, StopReason};
 use super::point::get;
 use super::range::{Continuation, Direction, ScanRange, Span};
@@ -250,7 +250,7 @@ impl<'a> Points<'a> {
             return Ok(());
         }
         held.resize(row_keys.len(), Held::Nothing);
-        multi_get_raw(self.view, &self.prefix, row_keys, self.at, |index, found| {
+        multi_get_unresolved(self.view, &self.prefix, row_keys, self.at, |index, found| {
             let start = values.len();
             let is_held = found.kind == Kind::Put && start + found.value.len() <= HELD_BYTES;
             let looked_up = if is_held {

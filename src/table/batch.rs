@@ -101,7 +101,8 @@ impl Batch {
     /// partition's latch, for which others wait that write there, and all writers while a table is dropped, so it
     /// should be short; a refusal fails the batch. It may read, but a write to this
     /// database, which would wait for the latch, is [`Error::InvalidArgument`](crate::Error::InvalidArgument); it
-    /// must not wait for a write of another thread either.
+    /// must not wait for a write of another thread either. Merges of a batch run in any order, and one may run
+    /// though the batch fails for another operation.
     pub fn merge(
         &mut self,
         row_key: impl AsRef<[u8]>,

@@ -85,6 +85,80 @@ fn r_e07_a_failed_batch_changes_nothing_and_names_the_lowest_index() {
     }
 }
 
+/// Of many operations what is stored is looked up together, newest files last: the order of the operations decides all the
+/// same, whichever of them is found first.
+#[test]
+fn r_e07_of_many_operations_that_fail_the_first_is_named_with_what_it_found() {
+    for depth in Depth::ALL {
+        let db = TestDb::new();
+        let t = db.t();
+        let row = |n: u32| format!("{:02}", n * 37 % 100);
+        let seed = |rows: std::ops::Range<u32>| {
+            for n in rows {
+                t.upsert("p", row(n), "old").wait().unwrap();
+            }
+        };
+        seed(0..50);
+        t.delete("p", row(49), Precondition::Exists).wait().unwrap();
+        depth.settle(&db);
+        seed(25..49);
+        let before = all_rows(&t);
+        let version = |n| t.get("p", row(n)).unwrap().unwrap().version;
+        let batch = |failing: &[(u32, Precondition)]| {
+            let mut batch = Batch::new("p");
+            for n in 0..100 {
+                let holds =
+                    if n < 49 { Precondition::Version(version(n)) } else { Precondition::Absent };
+                let condition = failing.iter().find(|(at, _)| *at == n).map_or(holds, |(_, c)| *c);
+                match n % 3 {
+                    0 => batch.put(row(n), condition, "new"),
+                    1 => batch.delete(row(n), if n < 49 { condition } else { Precondition::None }),
+                    _ => batch.merge(row(n), condition, |old| {
+                        Ok([old.unwrap_or_default(), b"+"].concat())
+                    }),
+                };
+            }
+            batch
+        };
+        let (old, new) = (version(3), version(27));
+        let error = |failing: &[_]| t.commit(batch(failing)).wait().unwrap_err();
+        let absent = |n| (n, Precondition::Absent);
+        let exists = |n| (n, Precondition::Exists);
+        let found = error(&[absent(27), absent(3), exists(60)]);
+        assert!(
+            matches!(found, Error::EntityExists { index: 3, version } if version == old),
+            "{found}"
+        );
+        let found = error(&[absent(27), exists(60), exists(51)]);
+        assert!(
+            matches!(found, Error::EntityExists { index: 27, version } if version == new),
+            "{found}"
+        );
+        let found = error(&[exists(60), exists(51)]);
+        assert!(matches!(found, Error::EntityNotFound { index: 51 }), "{found}");
+        let found = error(&[(27, Precondition::Version(old)), exists(60)]);
+        assert!(
+            matches!(found, Error::VersionMismatch { index: 27, expected, found } if (expected, found) == (old, new)),
+            "{found}"
+        );
+        assert_eq!(all_rows(&t), before);
+
+        t.commit(batch(&[])).wait().unwrap();
+        let value_of = |n: u32| -> Option<&[u8]> {
+            match (n % 3, n < 49) {
+                (0, _) => Some(b"new"),
+                (1, _) => None,
+                (_, true) => Some(b"old+"),
+                (_, false) => Some(b"+"),
+            }
+        };
+        for n in 0..100 {
+            let stored = t.get("p", row(n)).unwrap().map(|row| row.value);
+            assert_eq!(stored.as_deref(), value_of(n), "{n}, {depth:?}");
+        }
+    }
+}
+
 #[test]
 fn r_e07_a_row_key_may_come_once() {
     let db = TestDb::new();

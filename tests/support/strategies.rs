@@ -70,7 +70,18 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         };
         values.into_iter().enumerate().map(operation).collect()
     });
-    prop_oneof![3 => vec(one, 1..4), 1 => plain]
+    // So many that they are looked up together: rows differ, in any order; mostly merges of whatever is there.
+    let mixed = prop_oneof![
+        9 => (0u16..50).prop_map(|len| (Condition::None, Action::Append(len))),
+        2 => (Just(Condition::Current), action()),
+        1 => (condition(), action()),
+    ];
+    let many = (vec(mixed, 8..40), 0usize..14).prop_map(|(operations, first)| {
+        let row = |n: usize| ((first + n * 93) % usize::from(ROWS)) as u8;
+        let operation = |(n, (condition, action))| Operation { row: row(n), condition, action };
+        operations.into_iter().enumerate().map(operation).collect()
+    });
+    prop_oneof![6 => vec(one, 1..4), 2 => plain, 1 => many]
 }
 
 pub fn write() -> impl Strategy<Value = Write> {

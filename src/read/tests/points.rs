@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::world::{Live, Step, TABLE, World, component, pair, steps, version};
 use crate::entry::{Found, Kind};
 use crate::key;
-use crate::read::{get, get_raw, multi_get};
+use crate::read::{get, get_raw, multi_get, multi_get_raw};
 use crate::sst::Lookup;
 use crate::version::Version;
 
@@ -54,6 +54,26 @@ proptest! {
         .unwrap();
         for (row_key, found) in row_keys.iter().zip(found) {
             prop_assert_eq!(found.as_ref(), rows.get(&(pk.clone(), row_key.clone())));
+        }
+        // What a commit looks up: deletions too, each with its version.
+        let encoded = row_keys.iter().map(|row_key| {
+            let mut encoded = Vec::new();
+            key::push_component(&mut encoded, row_key);
+            encoded
+        });
+        let encoded: Vec<Vec<u8>> = encoded.collect();
+        let borrowed: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
+        let raw = |found: Found<'_>| (found.version, found.kind, found.value.to_vec());
+        let mut found = vec![None; row_keys.len()];
+        multi_get_raw(&world.view, &partition, &borrowed, version(at), |index, row| {
+            assert_eq!(found[index].replace(raw(row)), None, "each is shown once");
+            Ok(())
+        })
+        .unwrap();
+        for (row_key, found) in row_keys.iter().zip(found) {
+            let key = key::encode(TABLE, &pk, row_key);
+            let alone = get_raw(&world.view, &Lookup::new(&key), version(at), raw).unwrap();
+            prop_assert_eq!(found, alone);
         }
     }
 }
