@@ -345,12 +345,17 @@ impl Pipeline {
         })
     }
 
-    /// The disk is full: what is there for segments to come goes. And so that the next flush leaves out what was deleted
-    /// since the last one began, it has what deletes it.
+    /// The disk is full: what is there for segments to come goes, and files of which nothing is left. And so that the
+    /// next flush leaves out what was deleted since the last one began, it has what deletes it.
     fn make_room(&self) {
         report_segments(self.segments.give_way());
         if self.tree.view().active.has_range_tombstones() {
             self.freeze_for_deletions();
+        }
+        let visible = self.visible();
+        let dropped = self.wait_durable(visible).and_then(|()| self.tree.drop_deleted(visible));
+        if let Err(error) = dropped {
+            tracing::warn!(cause = %error.chain(), "files that are deleted whole stay for now");
         }
     }
 

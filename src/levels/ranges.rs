@@ -51,8 +51,16 @@ impl Picker<'_> {
 
     /// Files whose every entry a range tombstone deletes, for every reader there is (R-E17).
     pub(super) fn covered(&self) -> Option<Task> {
+        self.covered_by(self.final_tombstones())
+    }
+
+    /// The same of other tombstones that nobody looks behind.
+    pub(super) fn covered_by<'t>(
+        &self,
+        tombstones: impl Iterator<Item = &'t RangeTombstone>,
+    ) -> Option<Task> {
         let mut files: Vec<(Level, Arc<TableFile>)> = Vec::new();
-        for tombstone in self.final_tombstones() {
+        for tombstone in tombstones {
             let near = self.state.near(tombstone);
             let covered =
                 near.filter(|(_, file)| covers(tombstone, file) && !self.is_claimed(file));

@@ -238,6 +238,32 @@ impl Tree {
         self.execute(&task)
     }
 
+    /// Removes the files of which range tombstones in memtables delete all there is, without a flush, for which a
+    /// full disk may have no room. The log is durable up to `durable`: no file goes before what deletes it is
+    /// there for good.
+    ///
+    /// # Errors
+    /// What the manifest reports; the tree is then as it was.
+    pub(crate) fn drop_deleted(&self, durable: Version) -> Result<()> {
+        let mut schedule = self.schedule.lock();
+        if !schedule.started {
+            return Ok(());
+        }
+        let horizon = self.snapshots.horizon();
+        let view = self.views.load();
+        let bound = horizon.oldest().min(durable);
+        let sets: Vec<_> = view.memtables().map(|memtable| memtable.range_tombstones()).collect();
+        let tombstones = sets.iter().flat_map(|set| set.iter()).filter(|t| t.version <= bound);
+        let covered = self.picker(&schedule, &horizon, &view).covered_by(tombstones);
+        let Some(task) = covered else { return Ok(()) };
+        let claimed = self.claim(&mut schedule, &task, Vec::new());
+        drop(schedule);
+        let done = self.execute(&task);
+        drop(claimed);
+        self.debt_fell();
+        done
+    }
+
     /// Makes new files part of the tree, across whose keys no other file [reaches](super::reserved).
     ///
     /// # Errors

@@ -70,6 +70,12 @@ impl View {
         Self { generation, active, frozen, levels, full_at, most }
     }
 
+    /// All memtables, newest first.
+    #[inline]
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable))
+    }
+
     /// Whether the active memtable is to be frozen.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
@@ -79,15 +85,13 @@ impl View {
 
     /// Bytes of all memtables.
     pub(crate) fn memtable_bytes(&self) -> usize {
-        let frozen: usize = self.frozen.iter().map(|f| f.memtable.bytes()).sum();
-        self.active.bytes() + frozen
+        self.memtables().map(|memtable| memtable.bytes()).sum()
     }
 
     /// Memory that was taken for all memtables, in bytes: never less than is in use, and counted
     /// sooner.
     pub(super) fn memtable_room(&self) -> usize {
-        let frozen: usize = self.frozen.iter().map(|f| f.memtable.room()).sum();
-        self.active.room() + frozen
+        self.memtables().map(|memtable| memtable.room()).sum()
     }
 }
 

@@ -18,9 +18,8 @@ pub(super) struct Tombstones(Vec<Arc<RangeTombstones>>);
 
 impl Tombstones {
     pub(super) fn of(view: &View) -> Self {
-        let memtables =
-            std::iter::once(&view.active).chain(view.frozen.iter().map(|f| &f.memtable));
-        let in_memory = memtables
+        let in_memory = view
+            .memtables()
             .filter(|memtable| memtable.has_range_tombstones())
             .map(|memtable| Arc::clone(&memtable.range_tombstones()));
         let in_state = Some(&view.levels.range_tombstones).filter(|set| !set.is_empty()).cloned();
@@ -37,7 +36,7 @@ impl Tombstones {
 pub(super) fn covering(view: &View, key: &[u8], at: Version) -> Version {
     let in_state = &view.levels.range_tombstones;
     let mut newest = if in_state.is_empty() { Version::ZERO } else { in_state.covering(key, at) };
-    for memtable in std::iter::once(&view.active).chain(view.frozen.iter().map(|f| &f.memtable)) {
+    for memtable in view.memtables() {
         if memtable.has_range_tombstones() {
             newest = newest.max(memtable.range_tombstones().covering(key, at));
         }

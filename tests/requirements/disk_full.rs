@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Error, Precondition, Stats, Table};
+use tablestone::{Database, Durability, Error, Precondition, Stats, Table};
 
 use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, open, sim_options};
@@ -250,6 +250,50 @@ fn r_e24_a_table_can_be_dropped_though_writes_are_stopped_for_want_of_room() {
     assert_eq!((stats.background_error, stats.writes_stopped), (None, None));
     assert!(stats.flush_bytes < 10_000, "{} bytes, of {written} rows dropped", stats.flush_bytes);
     assert_eq!(all_rows(&t).len(), 48);
+}
+
+/// A table's files go though nothing can be flushed, what deletes them included: that is durable in the log before, whatever
+/// the durability.
+#[test]
+fn r_e24_a_dropped_table_gives_its_space_back_without_room_for_a_flush() {
+    for durability in
+        [Durability::Sync, Durability::Interval(Duration::from_secs(9)), Durability::Os]
+    {
+        let env = SimEnv::new(8);
+        let db = Database::open(DIR, sim_options(&env).durability(durability)).unwrap();
+        let t = fill(&db);
+        let large = db.create_table("large").wait().unwrap();
+        for n in 0..40u8 {
+            large.insert("q", [n], [n; 2_000]).wait().unwrap();
+        }
+        db.compact().unwrap();
+        env.run_all();
+        let files = || env.list(DIR.as_ref()).iter().filter(|name| name.ends_with(".sst")).count();
+        let (before, all) = (db.snapshot(), files());
+        env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, u64::MAX));
+        db.drop_table("large").wait().unwrap();
+        let fail_to_flush = || {
+            assert!(db.flush().is_err());
+            env.run_all();
+        };
+        // Somebody looks at it.
+        fail_to_flush();
+        assert_eq!(files(), all);
+        let rows = before.table("large").unwrap().query().page().unwrap().len();
+        assert_eq!(rows, 40);
+        drop(before);
+        fail_to_flush();
+        assert!(files() < all, "{all} files");
+        assert_eq!(all_rows(&t).len(), 50);
+        env.crash(CrashStyle::LoseUnsynced);
+        env.clear_faults();
+        drop((t, large, db));
+        let db = open(&env).unwrap();
+        let gone = db.table("large");
+        assert!(matches!(gone, Err(Error::TableNotFound(_))), "{durability:?}: {gone:?}");
+        assert_eq!(all_rows(&db.table("t").unwrap()).len(), 50);
+        db.verify().unwrap();
+    }
 }
 
 /// Memory has a bound, however urgent writes are.

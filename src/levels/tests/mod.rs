@@ -185,10 +185,7 @@ fn apply(tree: &Tree, version: Version, op: &Op) {
 
 /// Everything a reader at `at` sees, by the plainest means.
 fn read_all(view: &View, at: Version) -> Result<Rows> {
-    let memtables: Vec<_> = std::iter::once(&view.active)
-        .chain(view.frozen.iter().map(|f| &f.memtable))
-        .map(Arc::clone)
-        .collect();
+    let memtables: Vec<_> = view.memtables().map(Arc::clone).collect();
     let mut tombstones: Vec<_> = view.levels.range_tombstones.iter().cloned().collect();
     for memtable in &memtables {
         tombstones.extend(memtable.range_tombstones().iter().cloned());
