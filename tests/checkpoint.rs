@@ -6,8 +6,8 @@ mod support;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 use tablestone::{Batch, Database, Error, Options, Version};
@@ -117,6 +117,68 @@ fn it_shares_files_where_it_can() {
     let copy = Database::open(&dir, options()).unwrap();
     copy.verify().unwrap();
     assert!(all_rows(&copy.table("a").unwrap()).iter().all(|row| row.2 == 1u32.to_be_bytes()));
+}
+
+type Act = Box<dyn FnOnce() + Send>;
+
+/// Something to be done once, when the time has come.
+#[derive(Clone, Default)]
+struct Later(Arc<Mutex<Option<Act>>>);
+
+impl Later {
+    fn set(&self, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(Box::new(act));
+    }
+
+    fn run_if(&self, is_time: bool) {
+        let due = self.0.lock().unwrap().take_if(|_| is_time);
+        due.into_iter().for_each(|act| act());
+    }
+}
+
+/// R-E17: rows that are loaded meanwhile are not in it under no name, to be those of the next table that is made.
+#[test]
+fn a_load_that_ends_after_the_flush_is_not_in_it() {
+    let (machine, later) = (SimEnv::new(2), Later::default());
+    let due = later.clone();
+    let env = HookedEnv::new(machine.clone(), move |path| {
+        due.run_if(path.extension().is_some_and(|name| name == "sst"));
+        Ok(())
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    db.create_table("a").wait().unwrap();
+    put(&db, "a", 1);
+    let loading = db.clone();
+    later.set(move || {
+        let mut load = loading.load_table("loaded").unwrap();
+        load.put("p", "of another table", "v").unwrap();
+        load.finish().unwrap();
+    });
+    db.checkpoint(COPY).unwrap();
+    assert_eq!(all_rows(&db.table("loaded").unwrap()).len(), 1);
+    let copy = Database::open(COPY, sim_options(&machine)).unwrap();
+    assert_eq!(copy.tables(None, 10).unwrap().names, ["a"]);
+    assert!(all_rows(&copy.create_table("fresh").wait().unwrap()).is_empty());
+    assert_eq!(all_rows(&copy.table("a").unwrap()).len(), 5);
+}
+
+/// The second of two in one directory is refused, however late it finds the first.
+#[test]
+fn it_takes_no_other_for_what_it_failed_to_make() {
+    let (machine, later) = (SimEnv::new(2), Later::default());
+    let due = later.clone();
+    let env = HookedEnv::new(machine.clone(), |_| Ok(())).before_lock(move |path| {
+        due.run_if(path.starts_with(COPY));
+        Ok(())
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    db.create_table("a").wait().unwrap();
+    put(&db, "a", 1);
+    let other = db.clone();
+    later.set(move || assert!(other.checkpoint(COPY).is_ok()));
+    let second = db.checkpoint(COPY);
+    assert!(matches!(second, Err(Error::InvalidArgument(_))), "{second:?}");
+    assert_eq!(dump(&Database::open(COPY, sim_options(&machine)).unwrap()), dump(&db));
 }
 
 #[test]

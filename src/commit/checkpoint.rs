@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::pipeline::Pipeline;
 use super::recovery::{LOCK_FILE, take_lock};
+use crate::env::Disk;
 use crate::error::{Error, Result};
+use crate::levels::Tree;
 use crate::version::Version;
 
 impl Pipeline {
@@ -15,15 +17,13 @@ impl Pipeline {
     /// # Errors
     /// The directory is not empty; what flushing reports, and the file system.
     pub(crate) fn checkpoint(&self, dir: &Path) -> Result<Version> {
-        self.check_not_read_only()?;
+        self.check_not_closed()?;
         let disk = self.options().env.disk();
         disk.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
-        let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        if let Some(name) = names.iter().find(|name| *name != LOCK_FILE) {
-            let found = format!("a checkpoint needs an empty directory: {dir:?} has {name:?}");
-            return Err(Error::InvalidArgument(found.into()));
-        }
+        check_empty(&*disk, dir)?;
         let _lock = take_lock(&*disk, dir)?;
+        // Somebody may have made one before the lock was taken.
+        check_empty(&*disk, dir)?;
         let made = self.checkpoint_locked(dir);
         if made.is_err() {
             // Nobody else has it yet. One that stays is of a directory without files all the same.
@@ -33,8 +33,36 @@ impl Pipeline {
     }
 
     fn checkpoint_locked(&self, dir: &Path) -> Result<Version> {
-        self.freeze()?;
-        self.tree().flush_now()?;
-        self.tree().checkpoint(dir)
+        let state = loop {
+            let _hold = Hold::new(self.tree());
+            self.freeze()?;
+            self.tree().flush_now()?;
+            if let Some(state) = self.tree().flushed_state() {
+                break state;
+            }
+        };
+        self.tree().checkpoint(&state, dir)
+    }
+}
+
+fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    let Some(name) = names.iter().find(|name| *name != LOCK_FILE) else { return Ok(()) };
+    let found = format!("a checkpoint needs an empty directory: {dir:?} has {name:?}");
+    Err(Error::InvalidArgument(found.into()))
+}
+
+/// Until it goes, no file is left out of the tree for a deletion that is not flushed.
+struct Hold<'a>(&'a Tree, Version);
+
+impl<'a> Hold<'a> {
+    fn new(tree: &'a Tree) -> Self {
+        Self(tree, tree.register_snapshot())
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.release_snapshot(self.1);
     }
 }

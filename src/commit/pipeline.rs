@@ -187,10 +187,7 @@ impl Pipeline {
 
     /// Why writes are refused, if they are.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            self.check_not_read_only()?;
-            return Err(Error::Closed);
-        }
+        self.check_not_closed()?;
         if self.latches.are_merging() {
             return Err(Error::InvalidArgument(
                 "a merge writes to the database it is part of".into(),
@@ -200,8 +197,12 @@ impl Pipeline {
     }
 
     /// Refuses what changes files, though it commits nothing.
-    pub(super) fn check_not_read_only(&self) -> Result<()> {
-        if self.options.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    pub(super) fn check_not_closed(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true if self.options.read_only => Err(Error::ReadOnly),
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn check_not_poisoned(&self) -> Result<()> {
@@ -331,7 +332,7 @@ impl Pipeline {
 
     /// Freezes the memtable, if it holds anything, and publishes all it holds.
     pub(crate) fn freeze(&self) -> Result<()> {
-        self.check_not_read_only()?;
+        self.check_not_closed()?;
         self.wait(self.freeze_active())
     }
 

@@ -1,5 +1,8 @@
 //! A checkpoint: what table files have, as a database of its own in another directory.
 //!
+//! Table files may have more than what is flushed: those of a load are part of the tree before the catalog that
+//! tells of it is flushed. Without it the id would be given to another table, with all there is under it.
+//!
 //! Invariant: the directory is a database once all that it refers to is durable in it, as `CURRENT` comes last.
 //! Table files and kept log segments are never written again, only removed by name, so both databases have the
 //! same ones where the file system can link them; else they are copied.
@@ -11,6 +14,7 @@ use std::sync::atomic::Ordering;
 
 use super::manifest::{CURRENT, Manifest, ManifestId};
 use super::recover::is_ours;
+use super::state::{Change, LevelState};
 use super::tree::Tree;
 use crate::env::Disk;
 use crate::error::{Error, Result};
@@ -19,22 +23,38 @@ use crate::version::Version;
 use crate::wal::{self, SegmentId};
 
 impl Tree {
-    /// Makes a database of what is flushed, in a directory without files of ours; returns the version of the last
-    /// commit in it.
+    /// What is flushed now, and nothing that came later. `None`: a compaction has put both in one file, of which another
+    /// flush is the end.
+    pub(crate) fn flushed_state(&self) -> Option<LevelState> {
+        let view = self.views.load();
+        let levels = &view.levels;
+        if view.memtables().all(|memtable| memtable.is_empty()) {
+            return Some(LevelState::clone(levels));
+        }
+        let is_later = |version: Version| version > levels.flushed;
+        let later = || levels.files().filter(|(_, file)| is_later(file.meta.max_version));
+        if later().any(|(_, file)| !is_later(file.meta.min_version)) {
+            return None;
+        }
+        let removed = later().map(|(_, file)| file.id()).collect();
+        Some(levels.with(&mut Change { removed, ..Change::default() }))
+    }
+
+    /// Makes a database of what is [flushed](Self::flushed_state), in a directory without files of ours; returns the
+    /// version of the last commit in it.
     ///
     /// # Errors
     /// What the file system refuses; what was made is removed again, as far as that can be.
-    pub(crate) fn checkpoint(&self, dir: &Path) -> Result<Version> {
-        let made = self.copy_to(dir);
+    pub(crate) fn checkpoint(&self, state: &LevelState, dir: &Path) -> Result<Version> {
+        let made = self.copy_to(state, dir);
         if made.is_err() {
             remove(&*self.disk, dir);
         }
         made
     }
 
-    fn copy_to(&self, dir: &Path) -> Result<Version> {
-        // Held until the end: no file of it is removed meanwhile.
-        let levels = Arc::clone(&self.views.load().levels);
+    /// Whoever holds the state keeps its files from being removed meanwhile.
+    fn copy_to(&self, levels: &LevelState, dir: &Path) -> Result<Version> {
         for (_, file) in levels.files() {
             self.share(file.path(), &dir.join(sst::file_name(file.id())))?;
         }

@@ -5,20 +5,22 @@
 //! never writes again, because the drop holds every latch while it marks the incarnation.
 //!
 //! The catalog is partition "" of table 0: RowKey "" holds the next id, every other RowKey is a
-//! name and holds its id, each as a varint. In partition "loads" of table 0 each RowKey is the id,
-//! as a varint, of a table that is being loaded and has no name yet, and holds the name to be.
+//! name and holds its id, each as a varint. In partition "loads" are tables that have no name [yet](loads).
+
+mod loads;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use self::loads::Loads;
+pub(super) use self::loads::{Begun, LOADS, LoadedName};
 use crate::activity::{Activity, Tally};
 use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Damage, Error, Result};
 use crate::key::{self, TableId};
-use crate::levels::Reservation;
 use crate::read;
 use crate::sst::Lookup;
 use crate::varint::{push_varint, read_varint};
@@ -28,8 +30,6 @@ use crate::version::Version;
 const NEXT_ID: &[u8] = b"";
 /// PartitionKey of the names.
 pub(super) const NAMES: &[u8] = b"";
-/// PartitionKey of the ids that are being loaded.
-pub(super) const LOADS: &[u8] = b"loads";
 
 /// A part of the list of tables, in byte order of their names.
 ///
@@ -62,6 +62,7 @@ pub struct TableList {
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     open: Mutex<Open>,
+    loads: Loads,
 }
 
 /// The incarnations that handles are open on, and what was done through handles.
@@ -113,14 +114,6 @@ impl Open {
     }
 }
 
-/// A load that has begun.
-pub(super) struct Begun {
-    pub(super) id: TableId,
-    /// That of its rows.
-    pub(super) version: Version,
-    pub(super) reservation: Reservation,
-}
-
 /// Why a name cannot be given, and the version from which on that is visible.
 struct Taken {
     upto: Version,
@@ -143,7 +136,7 @@ struct Entry {
 impl Catalog {
     /// Under the latches it needs: creates a table, or says that it exists.
     pub(super) fn create(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
-        let partition = key::encode_partition(TableId::CATALOG, NAMES);
+        let partition = names();
         let _latch = pipeline.latches().lock(key::hash(&partition));
         let next = match free_id(pipeline, name) {
             Ok(next) => next,
@@ -155,74 +148,6 @@ impl Catalog {
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
         Applied::done(version, self.open.lock().enter(next, name, version))
-    }
-
-    /// Gives out an id for a table that is to be loaded before it gets its name.
-    pub(super) fn begin_load(pipeline: &Pipeline, name: &str) -> Applied<Begun> {
-        let [names, loads] = &partitions();
-        let both = [names, loads].into_iter().map(|partition| key::hash(partition));
-        let _latches = pipeline.latches().lock_many(both);
-        let id = match free_id(pipeline, name) {
-            Ok(next) => next,
-            Err(taken) => return taken.into_applied(),
-        };
-        // Under the latch: nobody has a later id yet.
-        let reservation = Reservation::new(pipeline.tree(), &key::encode_table(id));
-        let mut payload = Payload::default();
-        payload.rows(names, 1);
-        payload.put(NEXT_ID, &encode_id(id.next()));
-        payload.rows(loads, 1);
-        payload.put(&encode_id(id), name.as_bytes());
-        let version = pipeline.submit(&Prepared::new(payload));
-        Applied::done(version, Begun { id, version, reservation })
-    }
-
-    /// Gives a table that was loaded its name; `begun` is the version of its rows.
-    pub(super) fn end_load(
-        pipeline: &Pipeline,
-        id: TableId,
-        name: &str,
-        begun: Version,
-    ) -> Applied<()> {
-        let [names, loads] = &partitions();
-        let both = [names, loads].into_iter().map(|partition| key::hash(partition));
-        let _latches = pipeline.latches().lock_many(both);
-        match lookup(pipeline, name.as_bytes()) {
-            Ok(Entry { id: None, version }) if version < begun => {}
-            // Also if it was dropped again: its entities had later versions than these have (R-E04).
-            Ok(taken) => return Applied::failed(taken.version, Error::TableExists(name.into())),
-            Err(error) => return Applied::failed(Version::ZERO, error),
-        }
-        let mut payload = Payload::default();
-        payload.rows(names, 1);
-        payload.put(name.as_bytes(), &encode_id(id));
-        payload.rows(loads, 1);
-        payload.delete(&encode_id(id));
-        Applied::done(pipeline.submit(&Prepared::new(payload)), ())
-    }
-
-    /// Forgets a load, and deletes what the table files have of it.
-    pub(super) fn abandon_load(pipeline: &Pipeline, id: TableId, has_files: bool) -> Version {
-        let [_, loads] = &partitions();
-        let _latch = pipeline.latches().lock(key::hash(loads));
-        let mut payload = Payload::default();
-        payload.rows(loads, 1);
-        payload.delete(&encode_id(id));
-        if !has_files {
-            return pipeline.submit(&Prepared::new(payload));
-        }
-        let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
-        payload.delete_range(&low, &high);
-        pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
-    }
-
-    /// Forgets a load that the process which began it did not end, by the RowKey that says so.
-    ///
-    /// # Errors
-    /// [`Error::Corruption`] if that is no id.
-    pub(super) fn abandon_left_load(pipeline: &Pipeline, row_key: &[u8]) -> Result<Version> {
-        let id = decode_id(row_key).map_err(|damage| in_catalog(pipeline, damage))?;
-        Ok(Self::abandon_load(pipeline, id, !is_blank(pipeline, id).unwrap_or(false)))
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
@@ -241,7 +166,7 @@ impl Catalog {
             return Applied::failed(entry.version, Error::TableNotFound(name.into()));
         };
         let mut payload = Payload::default();
-        payload.rows(&key::encode_partition(TableId::CATALOG, NAMES), 1);
+        payload.rows(&names(), 1);
         payload.delete(name.as_bytes());
         let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
         // Tables that come and go unused leave nothing behind.
@@ -259,12 +184,13 @@ impl Catalog {
         };
         let prepared = Prepared::new(payload);
         let version = pipeline.submit_deletion_noting(&prepared, &low, &high, mark);
+        self.loads.note_dropped(name, version);
         Applied::done(version, version)
     }
 
     /// Gives out no id up to this one any more.
     pub(super) fn skip_ids(pipeline: &Pipeline, upto: TableId) -> Result<Version> {
-        let [names, _] = &partitions();
+        let names = &names();
         let _latch = pipeline.latches().lock(key::hash(names));
         let next = lookup(pipeline, NEXT_ID)?;
         if upto < next.id.unwrap_or(TableId::FIRST) {
@@ -278,7 +204,7 @@ impl Catalog {
 
     /// Gives a table that has lost its name the first free one of `recovered-ID`, `recovered-ID-2` …
     pub(super) fn name_stray(pipeline: &Pipeline, id: TableId) -> Result<(String, Version)> {
-        let [names, _] = &partitions();
+        let names = &names();
         let _latch = pipeline.latches().lock(key::hash(names));
         let mut name = format!("recovered-{id}");
         for further in 2_u64.. {
@@ -343,9 +269,9 @@ fn free_id(pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
     }
 }
 
-/// The encoded partitions of names and of loads.
-fn partitions() -> [Vec<u8>; 2] {
-    [NAMES, LOADS].map(|partition_key| key::encode_partition(TableId::CATALOG, partition_key))
+/// The encoded partition of the names.
+fn names() -> Vec<u8> {
+    key::encode_partition(TableId::CATALOG, NAMES)
 }
 
 /// Whether nothing was ever stored in a table, or nothing is left of it.

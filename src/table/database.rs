@@ -27,7 +27,8 @@ const REPLAY_AT_MOST: usize = 4 << 20;
 ///
 /// Handles are cheap to clone and can be used from any thread; the database closes in order when
 /// the last handle on it goes, or with [`close`](Database::close), which says whether that succeeded. Tables,
-/// snapshots, queries, streams and loaders are such handles too; commits and pages are not.
+/// snapshots, queries, streams and loaders are such handles too; pages are not, nor commits but for that of a new
+/// table, which has the table.
 ///
 /// ```
 /// use tablestone::{Database, Options};
@@ -267,8 +268,7 @@ impl Database {
     /// syncs faster.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::ReadOnly`], [`Error::Io`]: nothing is
-    /// lost, the log still has it.
+    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::ReadOnly`], [`Error::Io`]: nothing is lost, the log still has it.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -279,8 +279,7 @@ impl Database {
     /// [`Error::Busy`], and the files are there twice until it ends.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], [`Error::Closed`] if it was closed meanwhile, [`Error::ReadOnly`], [`Error::Corruption`],
-    /// [`Error::Io`]: nothing is lost.
+    /// [`Error::Poisoned`], [`Error::Closed`], [`Error::ReadOnly`], [`Error::Corruption`], [`Error::Io`]: nothing is lost.
     pub fn compact(&self) -> Result<()> {
         self.inner.flush()?;
         self.inner.pipeline.tree().compact_all()
@@ -349,7 +348,8 @@ impl Database {
 
     /// Closes the database: later calls on any handle that write return [`Error::Closed`], unless it was opened to be
     /// [read only](Options::read_only), and so do
-    /// [`run`](Self::run), streams and [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
+    /// [`run`](Self::run), streams, [`flush`](Self::flush), [`compact`](Self::compact) and
+    /// [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
     /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::catalog::{Begun, Catalog, LOADS};
+use super::catalog::{Begun, Catalog, LOADS, LoadedName};
 use super::database::Inner;
 use super::import::{ImportReport, check_row};
 use super::view::catalog;
@@ -56,7 +56,7 @@ use crate::version::Version;
 /// ```
 pub struct TableLoader {
     inner: Arc<Inner>,
-    name: Box<str>,
+    name: Arc<LoadedName>,
     id: TableId,
     /// None once it was given to the tree.
     load: Option<Load>,
@@ -74,11 +74,13 @@ pub struct TableLoader {
 impl TableLoader {
     pub(super) fn begin(inner: &Arc<Inner>, name: &str) -> Result<Self> {
         let owned = Box::<str>::from(name);
-        let begin = inner.pipeline().begin(name.len(), move |p| Catalog::begin_load(p, &owned));
-        let Begun { id, version, reservation } = begin.wait()?;
+        let owner = Arc::clone(inner);
+        let begin = move |pipeline: &Pipeline| owner.catalog().begin_load(pipeline, &owned);
+        let Begun { id, version, reservation, name } =
+            inner.pipeline().begin(name.len(), begin).wait()?;
         Ok(Self {
             inner: Arc::clone(inner),
-            name: name.into(),
+            name,
             id,
             load: Some(Load::new(reservation, version)),
             has_files: false,
@@ -93,7 +95,7 @@ impl TableLoader {
     /// The name that the table will have.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.name.as_str()
     }
 
     /// Adds the next row; its PartitionKey and RowKey must come after those of the row before.
@@ -172,9 +174,9 @@ impl TableLoader {
         }
         self.has_files = true;
         load.install()?;
-        let (id, name, begun) = (self.id, self.name.clone(), self.report.version);
-        let end = move |pipeline: &Pipeline| Catalog::end_load(pipeline, id, &name, begun);
-        pipeline.begin(self.name.len(), end).wait()?;
+        let (id, name) = (self.id, Arc::clone(&self.name));
+        let end = move |pipeline: &Pipeline| Catalog::end_load(pipeline, id, &name);
+        pipeline.begin(self.name().len(), end).wait()?;
         self.is_ended = true;
         Ok(self.report)
     }
@@ -196,7 +198,7 @@ impl fmt::Debug for TableLoader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, report, .. } = self;
         f.debug_struct("TableLoader")
-            .field("name", name)
+            .field("name", &name.as_str())
             .field("report", report)
             .finish_non_exhaustive()
     }

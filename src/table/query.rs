@@ -359,7 +359,7 @@ impl Query {
         if data.deletions > 0 {
             self.view.inner().pipeline().note_passed(data.deletions);
         }
-        Ok((data, at))
+        Ok((data, self.view.database_version(at)))
     }
 }
 

@@ -239,6 +239,11 @@ impl TableView {
         Ok((view, self.incarnation.read_at(at)?))
     }
 
+    /// The version of the database that a read at `at` shows: a snapshot may be older than the table.
+    pub(super) fn database_version(&self, at: Version) -> Version {
+        self.snapshot.as_ref().map_or(at, Snapshot::version)
+    }
+
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }

@@ -128,11 +128,16 @@ fn after_close_writes_are_refused() {
     let db = Database::open(dir.path(), options()).unwrap();
     let t = db.create_table("t").wait().unwrap();
     t.insert("p", "r", "v").wait().unwrap();
+    db.flush().unwrap();
     db.clone().close().unwrap();
     assert!(matches!(t.upsert("p", "r", "w").wait(), Err(Error::Closed)));
     assert!(matches!(db.create_table("u").wait(), Err(Error::Closed)));
     assert!(matches!(db.drop_table("t").wait(), Err(Error::Closed)));
     assert!(matches!(db.sync(), Err(Error::Closed)));
+    assert!(matches!(db.flush(), Err(Error::Closed)));
+    assert!(matches!(db.compact(), Err(Error::Closed)));
+    let copy = db.checkpoint(dir.path().join("copy"));
+    assert!(matches!(copy, Err(Error::Closed)), "{copy:?}");
     db.clone().close().unwrap();
     drop((t, db));
     let db = Database::open(dir.path(), options()).unwrap();

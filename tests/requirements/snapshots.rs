@@ -1,6 +1,6 @@
 //! R-E11: a snapshot reads the database as it was, whatever happens to it since.
 
-use tablestone::{Error, Precondition};
+use tablestone::{Error, Precondition, Version};
 
 use crate::support::fixture::value;
 use crate::support::{Depth, TestDb, all_rows};
@@ -131,6 +131,18 @@ fn r_e11_a_snapshot_is_of_one_database() {
     let (one, other) = (TestDb::new(), TestDb::new());
     let snapshot = other.snapshot();
     assert!(matches!(one.t().at(&snapshot), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn r_e11_a_snapshot_older_than_a_table_shows_nothing_of_it() {
+    let db = TestDb::new();
+    db.create_table("before").wait().unwrap();
+    let snapshot = db.snapshot();
+    let t = db.t();
+    t.insert("p", "r", "v").wait().unwrap();
+    let page = t.at(&snapshot).unwrap().query().page().unwrap();
+    assert_eq!((page.len(), page.version()), (0, snapshot.version()));
+    assert!(page.version() > Version::ZERO);
 }
 
 #[test]

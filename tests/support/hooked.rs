@@ -1,4 +1,4 @@
-//! A machine whose files are created, renamed or synced with something done before: an error, a wait, a
+//! A machine whose files are created, renamed, synced or locked with something done before: an error, a wait, a
 //! panic.
 
 use std::fmt;
@@ -10,13 +10,14 @@ use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 
 type Hook = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
 
-/// A machine on which creating, renaming or syncing a file does something else first.
+/// A machine on which creating, renaming, syncing or locking a file does something else first.
 #[derive(Clone)]
 pub struct HookedEnv {
     machine: Arc<dyn Env>,
     before_create: Arc<Hook>,
     before_rename: Arc<Hook>,
     before_sync: Arc<Hook>,
+    before_lock: Arc<Hook>,
 }
 
 impl HookedEnv {
@@ -29,7 +30,8 @@ impl HookedEnv {
             machine: Arc::new(machine),
             before_create: Arc::new(before_create),
             before_rename: Arc::clone(&nothing) as Arc<Hook>,
-            before_sync: nothing,
+            before_sync: Arc::clone(&nothing) as Arc<Hook>,
+            before_lock: nothing,
         }
     }
 
@@ -47,6 +49,14 @@ impl HookedEnv {
         before_sync: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self { before_sync: Arc::new(before_sync), ..self }
+    }
+
+    /// And before a directory is locked by a file.
+    pub fn before_lock(
+        self,
+        before_lock: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { before_lock: Arc::new(before_lock), ..self }
     }
 }
 
@@ -91,6 +101,7 @@ impl Disk for HookedDisk {
         self.disk.sync_dir(dir)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        (self.env.before_lock)(path)?;
         self.disk.lock(path)
     }
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
