@@ -16,7 +16,7 @@ use crate::wire::{BodyValue, EntityBody};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AtomError {
-    /// It is no XML, or too large to be an entry.
+    /// It is no XML, too large to be an entry, or has markup or text where an entry has none.
     #[error(transparent)]
     Xml(XmlError),
     /// It has no properties where an entry has them.
@@ -120,6 +120,7 @@ fn properties(body: &[u8]) -> Result<Vec<(String, Option<Value>)>, AtomError> {
         .and_then(|content| content.child("properties"))
         .filter(|properties| properties.namespace == Namespace::Metadata)
         .ok_or(AtomError::NoProperties)?;
+    properties.no_text().map_err(AtomError::Xml)?;
     let mut found: Vec<(String, Option<Value>)> = Vec::with_capacity(properties.children.len());
     let mut seen = HashSet::with_capacity(properties.children.len());
     for property in properties.children.iter().filter(|it| it.namespace == Namespace::Data) {
@@ -144,9 +145,10 @@ fn value(property: &Element, name: &str) -> Result<Option<Value>, AtomError> {
         Some(stated) => ValueType::from_edm_name(stated)
             .ok_or_else(|| AtomError::UnknownType { name: name(), found: shown(stated) })?,
     };
+    let text = property.leaf_text().map_err(AtomError::Xml)?;
     if property.attribute(Namespace::Metadata, "null") == Some("true") {
         return Ok(None);
     }
-    let value = edm::parse(value_type, Cow::Borrowed(&property.text));
+    let value = edm::parse(value_type, Cow::Borrowed(text));
     value.map(Some).map_err(|source| AtomError::Value { name: name(), source })
 }

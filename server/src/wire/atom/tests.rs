@@ -79,6 +79,28 @@ fn refusals() {
     }
 }
 
+/// R-S04: as in JSON, a value that is no text is refused, with the property's name.
+#[test]
+fn r_s04_markup_in_a_value_is_refused() {
+    for (property, inner) in [
+        ("<data:A>before<b>bold</b>after</data:A>", "b"),
+        ("<data:A><data:Street>Main</data:Street></data:A>", "Street"),
+        ("<data:A m:type=\"Edm.Int32\">1<b/></data:A>", "b"),
+        ("<data:A m:null=\"true\"><b/></data:A>", "b"),
+    ] {
+        let error = parse_entity(entry(property).as_bytes()).expect_err(property);
+        assert_eq!(error.to_string(), format!("unexpected element {inner} in A"), "{property}");
+        assert_eq!(ServiceError::from(error).code(), ErrorCode::InvalidInput, "{property}");
+    }
+    assert_eq!(code("<data:PartitionKey>p<b/></data:PartitionKey>"), ErrorCode::InvalidInput);
+    assert_eq!(code("text<data:A>1</data:A>"), ErrorCode::InvalidInput);
+    let table = entry("<data:TableName>my<b>table</b></data:TableName>");
+    assert!(parse_table_name(table.as_bytes()).is_err());
+    let comment = entry("<data:A>a<!-- b -->c</data:A>");
+    let entity = parse_entity(comment.as_bytes()).expect("an entry").owned_properties();
+    assert_eq!(entity, [("A".to_owned(), Value::from("ac"))]);
+}
+
 /// R-S12: as in JSON, an error does not repeat a name that no entity can have.
 #[test]
 fn r_s12_errors_are_bounded() {
@@ -186,7 +208,9 @@ fn addresses_are_escaped() {
     printer.end_feed(&mut feed);
     let table = print_table(context, DateTime::MIN, "T1");
     let tables = print_tables(context, DateTime::MIN, ["T1"]);
-    let id = |element: &Element| element.child("id").expect("an id").text.clone();
+    let id = |element: &Element| {
+        element.child("id").expect("an id").leaf_text().expect("text").to_owned()
+    };
     let inner = |feed: &Element| id(feed.child("entry").expect("an entry"));
     let parse = |bytes: &[u8]| Element::parse(bytes).expect("XML");
     let (of_entity, of_table) = ("T(PartitionKey='p',RowKey='r')", "Tables('T1')");

@@ -41,14 +41,8 @@ pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     if root.name != "SignedIdentifiers" {
         return Err(XmlError::Unexpected { parent: String::new(), found: root.name });
     }
-    if root.children.len() > MAX_IDENTIFIERS {
-        return Err(XmlError::TooMany { name: "SignedIdentifier", limit: MAX_IDENTIFIERS });
-    }
     let mut policies: Vec<SignedIdentifier> = Vec::new();
-    for child in &root.children {
-        if child.name != "SignedIdentifier" {
-            return Err(root.unexpected(child));
-        }
+    for child in root.list_of("SignedIdentifier", MAX_IDENTIFIERS)? {
         let policy = policy(child)?;
         if policies.iter().any(|earlier| earlier.id == policy.id) {
             return Err(child.required("Id")?.wrong("an identifier not used before"));
@@ -61,27 +55,28 @@ pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
 fn policy(element: &Element) -> Result<SignedIdentifier, XmlError> {
     element.only(&["Id", "AccessPolicy"])?;
     let id = element.required("Id")?;
-    let length = id.text.chars().count();
+    let name = id.leaf_text()?;
+    let length = name.chars().count();
     if length == 0 || length > MAX_IDENTIFIER_LENGTH {
         return Err(id.wrong("an identifier of 1 to 64 characters"));
     }
     let mut policy =
-        SignedIdentifier { id: id.text.clone(), start: None, expiry: None, permission: None };
+        SignedIdentifier { id: name.to_owned(), start: None, expiry: None, permission: None };
     if let Some(rights) = element.child("AccessPolicy") {
         rights.only(&["Start", "Expiry", "Permission"])?;
-        policy.start = rights.optional_text("Start").map(date).transpose()?;
-        policy.expiry = rights.optional_text("Expiry").map(date).transpose()?;
-        policy.permission = rights.optional_text("Permission").map(permission).transpose()?;
+        policy.start = rights.optional("Start").map(date).transpose()?;
+        policy.expiry = rights.optional("Expiry").map(date).transpose()?;
+        policy.permission = rights.optional("Permission").map(permission).transpose()?;
     }
     Ok(policy)
 }
 
 fn date(element: &Element) -> Result<DateTime, XmlError> {
-    element.text.trim().parse().map_err(|_| element.wrong("an ISO 8601 date"))
+    element.leaf_text()?.trim().parse().map_err(|_| element.wrong("an ISO 8601 date"))
 }
 
 fn permission(element: &Element) -> Result<String, XmlError> {
-    let text = element.text.trim();
+    let text = element.leaf_text()?.trim();
     if text.chars().all(|letter| PERMISSIONS.contains(letter)) {
         return Ok(text.to_owned());
     }

@@ -36,17 +36,7 @@ pub struct CorsRule {
 }
 
 pub(super) fn parse_cors(cors: &Element) -> Result<Vec<CorsRule>, XmlError> {
-    if cors.children.len() > MAX_CORS_RULES {
-        return Err(XmlError::TooMany { name: "CorsRule", limit: MAX_CORS_RULES });
-    }
-    let mut rules = Vec::new();
-    for child in &cors.children {
-        if child.name != "CorsRule" {
-            return Err(cors.unexpected(child));
-        }
-        rules.push(rule(child)?);
-    }
-    Ok(rules)
+    cors.list_of("CorsRule", MAX_CORS_RULES)?.iter().map(rule).collect()
 }
 
 fn rule(element: &Element) -> Result<CorsRule, XmlError> {
@@ -60,26 +50,26 @@ fn rule(element: &Element) -> Result<CorsRule, XmlError> {
     let origins = element.required("AllowedOrigins")?;
     let methods = element.required("AllowedMethods")?;
     let age = element.required("MaxAgeInSeconds")?;
-    let allowed_methods = list(methods);
+    let allowed_methods = list(methods)?;
     if allowed_methods.is_empty() || !allowed_methods.iter().all(|it| METHODS.contains(&&**it)) {
         return Err(methods.wrong("methods of HTTP"));
     }
-    let allowed_origins = list(origins);
+    let allowed_origins = list(origins)?;
     if allowed_origins.is_empty() {
         return Err(origins.wrong("origins or *"));
     }
     Ok(CorsRule {
         allowed_origins,
         allowed_methods,
-        allowed_headers: list(element.required("AllowedHeaders")?),
-        exposed_headers: list(element.required("ExposedHeaders")?),
-        max_age_seconds: age.text.trim().parse().map_err(|_| age.wrong("seconds"))?,
+        allowed_headers: list(element.required("AllowedHeaders")?)?,
+        exposed_headers: list(element.required("ExposedHeaders")?)?,
+        max_age_seconds: age.leaf_text()?.trim().parse().map_err(|_| age.wrong("seconds"))?,
     })
 }
 
-fn list(element: &Element) -> Vec<String> {
-    let items = element.text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    items.map(str::to_owned).collect()
+fn list(element: &Element) -> Result<Vec<String>, XmlError> {
+    let items = element.leaf_text()?.split(',').map(str::trim).filter(|item| !item.is_empty());
+    Ok(items.map(str::to_owned).collect())
 }
 
 /// Refuses rules beyond the limits, which are those of the service's documents. Rules that are stored are

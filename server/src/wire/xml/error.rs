@@ -38,6 +38,14 @@ pub enum XmlError {
         /// The element.
         found: String,
     },
+    /// Text stands where only elements may.
+    #[error("expected elements alone in {parent}, found {found:?}")]
+    UnexpectedText {
+        /// The element it is in.
+        parent: String,
+        /// The beginning of it.
+        found: String,
+    },
     /// There are more elements of one name than allowed.
     #[error("more than {limit} elements {name}")]
     TooMany {

@@ -136,7 +136,7 @@ pub fn parse_properties(body: &[u8]) -> Result<ServicePropertiesUpdate, XmlError
 
 fn version(element: &Element) -> Result<String, XmlError> {
     let version = element.required("Version")?;
-    match version.text.trim() {
+    match version.leaf_text()?.trim() {
         text @ ("1.0" | "2.0") => Ok(text.to_owned()),
         _ => Err(version.wrong("version 1.0")),
     }
@@ -156,7 +156,7 @@ fn logging(element: &Element) -> Result<Logging, XmlError> {
 fn metrics(element: &Element) -> Result<Metrics, XmlError> {
     element.only(&["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     let enabled = element.required("Enabled")?.boolean()?;
-    let include_apis = element.optional_text("IncludeAPIs").map(Element::boolean).transpose()?;
+    let include_apis = element.optional("IncludeAPIs").map(Element::boolean).transpose()?;
     Ok(Metrics {
         version: version(element)?,
         include_apis: enabled.then(|| include_apis.unwrap_or_default()),
@@ -170,7 +170,7 @@ fn retention(element: &Element) -> Result<Retention, XmlError> {
         return Ok(Retention::Forever);
     }
     let days = element.required("Days")?;
-    let number: i64 = days.text.trim().parse().map_err(|_| days.wrong(EXPECTED_DAYS))?;
+    let number: i64 = days.leaf_text()?.trim().parse().map_err(|_| days.wrong(EXPECTED_DAYS))?;
     let number = u32::try_from(number).ok().filter(|number| RETENTION_DAYS.contains(number));
     number.map(Retention::Days).ok_or_else(|| days.out_of_range(EXPECTED_DAYS))
 }

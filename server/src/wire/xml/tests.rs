@@ -87,6 +87,30 @@ fn policies_out_of_bounds() {
     assert_eq!(code(b"\xff"), ErrorCode::InvalidXmlDocument);
 }
 
+/// R-S09: markup in a value, or text beside elements, is refused and not left out.
+#[test]
+fn r_s09_policies_of_mixed_content_are_refused() {
+    let sound = "<SignedIdentifier><Id>a</Id><AccessPolicy><Start>2030-01-01T00:00:00Z</Start>\
+                 <Permission>r</Permission></AccessPolicy></SignedIdentifier>";
+    assert!(parse_acl(&acl(sound)).is_ok());
+    for (from, to) in [
+        ("<Id>a</Id>", "<Id>a<b>x</b>c</Id>"),
+        ("<Id>a</Id>", "<Id>a<b/></Id>"),
+        (">2030-01-01T", ">2030-01-01<b/>T"),
+        ("2030-01-01T00:00:00Z", "<b>2030-01-01T00:00:00Z</b>"),
+        (">r<", ">r<x>aud</x><"),
+        (">r<", "><x>raud</x><"),
+        ("<SignedIdentifier>", "text<SignedIdentifier>"),
+        ("<Id>", "text<Id>"),
+        ("<Permission>", "text<Permission>"),
+        ("</AccessPolicy>", "<![CDATA[text]]></AccessPolicy>"),
+    ] {
+        let error = parse_acl(&acl(&sound.replace(from, to))).expect_err(to);
+        let code = crate::error::ServiceError::from(error).code();
+        assert_eq!(code, ErrorCode::InvalidXmlDocument, "{to}");
+    }
+}
+
 const FULL: &str = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete>\
     <Read>false</Read><Write>true</Write><RetentionPolicy><Enabled>true</Enabled><Days>5</Days>\
     </RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled>\
@@ -147,6 +171,31 @@ fn properties_out_of_bounds() {
         assert!(parse_properties(wrong.as_bytes()).is_err(), "{to}");
     }
     assert!(parse_properties(FULL.replace(rule, &rule.repeat(5)).as_bytes()).is_ok());
+}
+
+/// R-S09: as in policies, markup in a setting's value or text beside its elements is refused.
+#[test]
+fn r_s09_properties_of_mixed_content_are_refused() {
+    for (from, to) in [
+        ("<Version>1.0<", "<Version>1.0<b/><"),
+        ("<Read>false<", "<Read>false<b>x</b><"),
+        ("<Days>5<", "<Days>5<b/><"),
+        ("<IncludeAPIs>true<", "<IncludeAPIs><b>true</b><"),
+        ("www.xyz.com,", "www.xyz.com<b>x</b>,"),
+        ("GET,PUT", "GET,PUT<b/>"),
+        (">500<", ">500<b/><"),
+        ("x-ms-meta-data*", "x-ms-meta-data*<b/>"),
+        ("<AllowedHeaders />", "<AllowedHeaders><b/></AllowedHeaders>"),
+        ("<Logging>", "text<Logging>"),
+        ("<Read>", "text<Read>"),
+        ("<Days>", "text<Days>"),
+        ("<CorsRule>", "text<CorsRule>"),
+        ("<AllowedMethods>", "text<AllowedMethods>"),
+    ] {
+        let error = parse_properties(FULL.replacen(from, to, 1).as_bytes()).expect_err(to);
+        let code = crate::error::ServiceError::from(error).code();
+        assert_eq!(code, ErrorCode::InvalidXmlDocument, "{to}");
+    }
 }
 
 /// R-S09: days that are too few or too many are no document of the service, what is no number a wrong value.
@@ -223,7 +272,7 @@ fn errors_and_statistics() {
         <message xml:lang=\"en-US\">a &lt; b &amp; c\nRequestId:1</message></error>";
     assert_eq!(error, expected);
     let stats = Element::parse(&print_stats("Thu, 01 Jan 2026 00:00:00 GMT")).expect("stats");
-    assert_eq!(stats.children[0].child("Status").expect("status").text, "live");
+    assert_eq!(stats.children[0].child("Status").expect("status").leaf_text(), Ok("live"));
 }
 
 proptest! {

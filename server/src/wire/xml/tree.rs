@@ -52,8 +52,8 @@ pub(in crate::wire) struct Element {
     pub(in crate::wire) namespace: Namespace,
     pub(in crate::wire) name: String,
     attributes: Vec<(Namespace, String, String)>,
-    /// All text directly in it, references resolved.
-    pub(in crate::wire) text: String,
+    /// All text directly in it, references resolved. Who takes it for a value asks [`leaf_text`](Self::leaf_text).
+    text: String,
     pub(in crate::wire) children: Vec<Element>,
 }
 
@@ -88,8 +88,32 @@ impl Element {
         self.child(name).ok_or_else(missing)
     }
 
-    /// Refuses children of other names, and more than one of a name.
+    /// The text of an element that holds no others.
+    pub(in crate::wire) fn leaf_text(&self) -> Result<&str, XmlError> {
+        self.children.first().map_or(Ok(&self.text), |child| Err(self.unexpected(child)))
+    }
+
+    /// Refuses text beside its children, but for space.
+    pub(in crate::wire) fn no_text(&self) -> Result<(), XmlError> {
+        if self.text.trim().is_empty() {
+            return Ok(());
+        }
+        Err(XmlError::UnexpectedText { parent: shown(&self.name), found: shown(&self.text) })
+    }
+
+    /// The children, which are all of this name and not too many.
+    pub(super) fn list_of(&self, name: &'static str, limit: usize) -> Result<&[Self], XmlError> {
+        self.no_text()?;
+        if self.children.len() > limit {
+            return Err(XmlError::TooMany { name, limit });
+        }
+        let other = self.children.iter().find(|child| child.name != name);
+        other.map_or(Ok(&self.children), |other| Err(self.unexpected(other)))
+    }
+
+    /// Refuses text, children of other names, and more than one of a name.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), XmlError> {
+        self.no_text()?;
         let mut seen: Vec<&str> = Vec::new();
         for child in &self.children {
             if !names.contains(&&*child.name) || seen.contains(&&*child.name) {
@@ -100,7 +124,7 @@ impl Element {
         Ok(())
     }
 
-    pub(super) fn unexpected(&self, child: &Self) -> XmlError {
+    fn unexpected(&self, child: &Self) -> XmlError {
         XmlError::Unexpected { parent: shown(&self.name), found: shown(&child.name) }
     }
 
@@ -114,13 +138,13 @@ impl Element {
         XmlError::OutOfRange { element: shown(&self.name), expected, found: shown(&self.text) }
     }
 
-    /// The text, unless it is blank or the element is absent.
-    pub(super) fn optional_text(&self, name: &str) -> Option<&Self> {
-        self.child(name).filter(|child| !child.text.trim().is_empty())
+    /// The first child of this name, unless there is nothing in it.
+    pub(super) fn optional(&self, name: &str) -> Option<&Self> {
+        self.child(name).filter(|child| !child.children.is_empty() || !child.text.trim().is_empty())
     }
 
     pub(super) fn boolean(&self) -> Result<bool, XmlError> {
-        match self.text.trim() {
+        match self.leaf_text()?.trim() {
             text if text.eq_ignore_ascii_case("true") => Ok(true),
             text if text.eq_ignore_ascii_case("false") => Ok(false),
             _ => Err(self.wrong("true or false")),
