@@ -8,7 +8,7 @@ use crate::error::{ErrorCode, ServiceError};
 
 /// Names in a selection, and bytes of them: each entity of a page has all of them in its answer,
 /// as null where it lacks the property.
-const MAX_NAMES: usize = 1_024;
+pub(super) const MAX_NAMES: usize = 1_024;
 const MAX_BYTES: usize = 32 << 10;
 
 /// Which properties a query wants.

@@ -12,11 +12,13 @@ use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
 use super::raw::Raw;
 use crate::wire::EntityBody;
+use crate::wire::select::MAX_NAMES;
 use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
 
-/// Properties in a body, null ones included: some clients send every null they have, and the limit in
-/// force is checked when an entity is written.
-const MAX_MEMBERS: usize = 4 * EntityLimits::LARGEST.properties;
+/// Properties in an object, null ones included: in an answer there are as many as were selected, and some
+/// clients send every null they have. The limit in force is checked when an entity is written.
+const MAX_MEMBERS: usize = MAX_NAMES;
+const _: () = assert!(MAX_MEMBERS >= EntityLimits::LARGEST.properties);
 
 /// Reads the body of a write.
 ///

@@ -7,6 +7,7 @@ use tablestone::{DateTime, Entity, Guid, Value, Version};
 use super::tests_support::entity;
 use super::*;
 use crate::headers::Metadata;
+use crate::wire::select::MAX_NAMES;
 use crate::wire::{Context, Select, Written};
 
 const CONTEXT: Context<'static> = Context { base: "http://h/a", account: "a", table: "T" };
@@ -107,6 +108,17 @@ fn selected_properties() {
     let select = Select::parse("Timestamp,PartitionKey").unwrap();
     let expected = r#"{"Timestamp":"1601-01-01T00:00:00Z","PartitionKey":"p"}"#;
     assert_eq!(printed(&entity, 0, Metadata::None, &select), expected);
+}
+
+/// R-S06: an entity is read back with as many names selected as may be, each of which it has or lacks.
+#[test]
+fn r_s06_the_longest_selection_comes_back() {
+    let names: Vec<String> = (0..MAX_NAMES).map(|n| format!("N{n}")).collect();
+    let select = Select::parse(&names.join(",")).expect("no name too many");
+    let printed = printed(&Entity::new("p", "r").with("N7", 7), 0, Metadata::Full, &select);
+    assert_eq!(printed.matches("\":null").count(), MAX_NAMES - 1);
+    let again = decode_entity(printed.as_bytes()).expect("our own JSON").owned_properties();
+    assert_eq!(again, [("N7".to_owned(), Value::Int32(7))]);
 }
 
 #[test]

@@ -284,10 +284,10 @@ fn the_number_of_members() {
         let members: Vec<String> = (0..count).map(|at| format!(r#""P{at}":null"#)).collect();
         format!("{{{}}}", members.join(","))
     };
-    assert!(properties(&body(1_020)).is_empty());
-    assert_eq!(code(&body(1_021)), ErrorCode::TooManyProperties);
+    assert!(properties(&body(1_024)).is_empty());
+    assert_eq!(code(&body(1_025)), ErrorCode::TooManyProperties);
     assert_eq!(
-        code(&body(1_021).replace("\":null", "@odata.type\":\"Edm.Int32\"")),
+        code(&body(1_025).replace("\":null", "@odata.type\":\"Edm.Int32\"")),
         ErrorCode::TooManyProperties
     );
 }
