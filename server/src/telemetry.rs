@@ -59,7 +59,7 @@ pub struct Finished<'a> {
     pub action: Action,
     /// Its answer's status; `None` if its client went away before there was one.
     pub status: Option<StatusCode>,
-    /// Why it failed, if it did.
+    /// Why it failed, if it did; also why a batch did, whose status is 202 nevertheless.
     pub error: Option<ErrorCode>,
     /// From its head to its answer.
     pub took: Duration,

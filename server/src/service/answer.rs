@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use tablestone::{DateTime, ETag, Version};
 
 use crate::body::AnswerBody;
-use crate::error::ServiceError;
+use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Common, Metadata, error_format, names};
 use crate::wire::{json, xml};
 
@@ -17,6 +17,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: AnswerBody,
+    /// Why the request failed, if it did; also why a batch did, whose status is 202 nevertheless.
+    pub(super) error: Option<ErrorCode>,
 }
 
 /// Whether a body is of one thing or a list.
@@ -53,7 +55,8 @@ fn with_seven_digits(instant: DateTime) -> String {
 impl Answer {
     /// An answer without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
-        Self { status, headers: Vec::with_capacity(6), body: AnswerBody::default() }
+        let (headers, body) = (Vec::with_capacity(6), AnswerBody::default());
+        Self { status, headers, body, error: None }
     }
 
     /// An answer of JSON or Atom.
@@ -74,20 +77,21 @@ impl Answer {
 
     /// The answer to a request that failed, in the form that the client accepts.
     pub(super) fn error(error: &ServiceError, request: &HeaderMap, common: &Common) -> Self {
-        let code = error.code().as_str();
+        let code = error.code();
+        let name = code.as_str();
         let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
         let (message, id, time) = (error.message(), &common.id, with_seven_digits(now));
         let message = format!("{message}\nRequestId:{id}\nTime:{time}");
         let (content_type, body) = match error_format(request, common.version()) {
             json @ BodyFormat::Json(_) => {
                 let content_type = HeaderValue::from_static(content_type(json, Shape::Single));
-                (content_type, json::print_error(code, &message))
+                (content_type, json::print_error(name, &message))
             }
-            BodyFormat::Atom => (XML_ERROR, xml::print_error(code, &message)),
+            BodyFormat::Atom => (XML_ERROR, xml::print_error(name, &message)),
         };
-        Self { body: body.into(), ..Self::empty(error.code().status()) }
+        Self { body: body.into(), error: Some(code), ..Self::empty(code.status()) }
             .with(header::CONTENT_TYPE, content_type)
-            .with(names::ERROR_CODE, HeaderValue::from_static(code))
+            .with(names::ERROR_CODE, HeaderValue::from_static(name))
     }
 
     /// The answer with a header more.

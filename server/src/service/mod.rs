@@ -156,11 +156,11 @@ impl TableService {
         let mut body = RequestBody::new(body);
         let outcome = self.answer(&head, &mut body, peer, &common, &mut known.action).await;
         let outcome = outcome.map_err(|error| limits::told(error, &self.limits));
-        if let Err(error) = &outcome {
-            known.error = Some(error.code());
+        if outcome.is_err() {
             crate::body::discard(&head.headers, body, self.limits.body).await;
         }
         let answer = outcome.unwrap_or_else(|error| Answer::error(&error, &head.headers, &common));
+        known.error = answer.error;
         let mut response = answer.into_response(&common);
         if known.action != Action::Preflight {
             self.allow_origin(&head, response.headers_mut());

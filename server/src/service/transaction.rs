@@ -27,6 +27,12 @@ const ROOM: usize = 16;
 /// For how much of each operation's answer room is made at first: those with entities may be larger.
 const MOST_ROOM: usize = 1 << 10;
 
+/// The parts of an answer, and why what was asked was not done, if so.
+struct Outcome {
+    writer: BatchWriter,
+    error: Option<ErrorCode>,
+}
+
 /// What the parts of an answer have besides their own headers.
 const COMMON: [(&str, &str); 2] =
     [("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache")];
@@ -43,16 +49,16 @@ impl TableService {
         let (body, mut share) = self.body(call, body).await?;
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
-        let writer = match &batch {
+        let Outcome { writer, error } = match &batch {
             Ok(Batch::ChangeSet(requests)) => {
-                let writer = change_set(self, call, requests, &mut share).await?;
-                share.shrink(writer.len());
-                writer
+                let outcome = change_set(self, call, requests, &mut share).await?;
+                share.shrink(outcome.writer.len());
+                outcome
             }
             Ok(Batch::Query(request)) => {
-                let writer = self.query_in_batch(call, request).await?;
-                share = self.budget.take(writer.len())?;
-                writer
+                let outcome = self.query_in_batch(call, request).await?;
+                share = self.budget.take(outcome.writer.len())?;
+                outcome
             }
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
@@ -63,7 +69,7 @@ impl TableService {
         };
         let content_type = writer.content_type();
         let body = AnswerBody::sharing(writer.finish().into(), share);
-        let answer = Answer { body, ..Answer::empty(StatusCode::ACCEPTED) };
+        let answer = Answer { body, error, ..Answer::empty(StatusCode::ACCEPTED) };
         Ok(answer.with_text(header::CONTENT_TYPE, &content_type))
     }
 
@@ -72,7 +78,7 @@ impl TableService {
         &self,
         call: &Call<'_>,
         request: &SubRequest<'_>,
-    ) -> Result<BatchWriter, ServiceError> {
+    ) -> Result<Outcome, ServiceError> {
         let headers = headers(call, &request.headers);
         let mut writer = BatchWriter::query(Uuid::new_v4());
         let answer = match self.query(call, request, headers.clone()).await {
@@ -81,7 +87,7 @@ impl TableService {
             Err(error) => Answer::error(&call.told(error), &headers, call.common),
         };
         push(&mut writer, request.content_id.as_deref(), &answer);
-        Ok(writer)
+        Ok(Outcome { writer, error: answer.error })
     }
 
     async fn query(
@@ -113,9 +119,9 @@ async fn change_set(
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
     share: &mut Share,
-) -> Result<BatchWriter, ServiceError> {
+) -> Result<Outcome, ServiceError> {
     match commit(service, call, requests, share).await {
-        Ok(writer) => Ok(writer),
+        Ok(writer) => Ok(Outcome { writer, error: None }),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
         Err(Failed { error, index }) => {
@@ -284,10 +290,10 @@ fn failed(
     headers: &HeaderMap,
     content_id: Option<&str>,
     error: &ServiceError,
-) -> BatchWriter {
+) -> Outcome {
     let mut writer = writer();
     push(&mut writer, content_id, &Answer::error(error, headers, call.common));
-    writer
+    Outcome { writer, error: Some(error.code()) }
 }
 
 /// Adds an answer as a part.

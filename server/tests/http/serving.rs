@@ -16,7 +16,8 @@ use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 
 use crate::process::{Process, client, tablestone};
-use crate::support::{Client, within};
+use crate::support::{Client, Server, within};
+use crate::transactions::{TYPE, change_set, part, parts};
 
 /// Nobody need read what the server says: not of requests, of refused connections, or of its end.
 #[tokio::test]
@@ -104,4 +105,39 @@ async fn a_request_whose_client_goes_away_is_counted() {
     ] {
         assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
     }
+}
+
+/// That each of the lines is among the metrics of a server.
+fn check_metrics(server: &Server, lines: &[&str]) {
+    let text = server.service.telemetry().render(&Stats::default());
+    for line in lines {
+        assert!(text.lines().any(|other| other == *line), "{line} is not in:\n{text}");
+    }
+}
+
+/// A batch that is refused by what is in it counts as the same request alone, though its answer has 202.
+#[tokio::test]
+async fn refusals_within_a_batch_are_counted() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(client.post("/people", entity).await.status, 201);
+    assert_eq!(client.post("/people", entity).await.status, 409);
+    let insert = part("POST /devstoreaccount1/people", &[], entity);
+    let many = vec![insert.clone(); 101];
+    let target = "GET /devstoreaccount1/people(PartitionKey='p',RowKey='missing')";
+    let query = format!("--batch_b\r\n{}--batch_b--\r\n", part(target, &[], ""));
+    for (body, status) in [(change_set(&[insert]), 409), (change_set(&many), 400), (query, 404)] {
+        let answer = client.send("POST", "/$batch", &[TYPE], &body).await;
+        assert_eq!(parts(&answer)[0].status, status);
+    }
+    check_metrics(
+        &server,
+        &[
+            "tablestone_errors_total{code=\"EntityAlreadyExists\"} 2",
+            "tablestone_errors_total{code=\"InvalidInput\"} 1",
+            "tablestone_errors_total{code=\"ResourceNotFound\"} 1",
+            "tablestone_requests_total{operation=\"EntityGroupTransaction\",status=\"2xx\"} 3",
+        ],
+    );
 }

@@ -169,7 +169,7 @@ impl Server {
             account(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY),
             account(SECOND_ACCOUNT, SECOND_KEY),
         ];
-        let service = TableService::open(database, accounts, limits, Telemetry::off(false));
+        let service = TableService::open(database, accounts, limits, Telemetry::on(false));
         let service = Arc::new(service.await.expect("a service"));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener::bind(any, None, limits.connection).await.expect("a port");
