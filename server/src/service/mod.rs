@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
 
@@ -166,7 +166,10 @@ impl TableService {
             self.allow_origin(&head, response.headers_mut());
         }
         known.status = Some(response.status());
-        known.bytes = response.body().size_hint().lower();
+        // Of an answer to HEAD no body is sent.
+        if head.method != Method::HEAD {
+            known.bytes = response.body().size_hint().lower();
+        }
         drop(request);
         response
     }

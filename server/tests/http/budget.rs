@@ -13,7 +13,12 @@ use tablestone_server::net::Peer;
 use crate::support::Server;
 
 /// The answer, of which nobody takes anything yet.
-async fn ask(server: &Server, method: &str, path: &str, body: &str) -> Response<AnswerBody> {
+pub(crate) async fn ask(
+    server: &Server,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> Response<AnswerBody> {
     let headers = [("Host", "localhost"), ("Accept", "application/json;odata=fullmetadata")];
     ask_as(server, method, path, &headers, body).await
 }

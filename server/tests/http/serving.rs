@@ -15,6 +15,7 @@ use tablestone_server::service::TableService;
 use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 
+use crate::budget::ask;
 use crate::process::{Process, client, tablestone};
 use crate::support::{Client, Server, within};
 use crate::transactions::{TYPE, change_set, part, parts};
@@ -140,4 +141,13 @@ async fn refusals_within_a_batch_are_counted() {
             "tablestone_requests_total{operation=\"EntityGroupTransaction\",status=\"2xx\"} 3",
         ],
     );
+}
+
+/// Of an answer to HEAD no body is sent, and none counted.
+#[tokio::test]
+async fn bodies_that_are_not_sent_are_not_counted() {
+    let server = Server::start().await;
+    let head = ask(&server, "HEAD", "/people(PartitionKey='p',RowKey='r')", "").await;
+    assert_eq!(head.status(), 405);
+    check_metrics(&server, &["tablestone_answer_bytes_total 0"]);
 }
