@@ -1,14 +1,17 @@
 //! What operators see: counters and latencies by operation, the engine's figures, the access log.
 //!
-//! Handles to all metrics are made once; without an admin port they are handles to nothing.
+//! Handles to all metrics of requests are made once; without an admin port they are handles to nothing.
+
+mod figures;
 
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use metrics::{Counter, Gauge, Histogram, with_local_recorder};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use tablestone::{Activity, Stats};
 
+use self::figures::{ENGINE, LEVEL};
 use crate::error::ErrorCode;
 
 /// Upper ends of the latencies' buckets in seconds.
@@ -84,18 +87,14 @@ pub struct Telemetry {
     in_flight: Gauge,
     bytes: Counter,
     access_log: bool,
-    exporter: Option<Exporter>,
+    /// Where the handles above lead; none if nothing is counted.
+    recorder: Option<PrometheusRecorder>,
 }
 
 struct ActionMetrics {
     /// Of answers by the hundreds of their status, from 200, and of those that nobody waited for.
     answers: [Counter; 5],
     seconds: Histogram,
-}
-
-struct Exporter {
-    handle: PrometheusHandle,
-    engine: Vec<(Gauge, ReadFigure)>,
 }
 
 impl Telemetry {
@@ -110,7 +109,7 @@ impl Telemetry {
             in_flight: Gauge::noop(),
             bytes: Counter::noop(),
             access_log,
-            exporter: None,
+            recorder: None,
         }
     }
 
@@ -121,7 +120,7 @@ impl Telemetry {
         // Fails for no buckets alone.
         let Ok(builder) = builder.set_buckets(&BUCKETS) else { return Self::off(access_log) };
         let recorder = builder.build_recorder();
-        with_local_recorder(&recorder, || {
+        let counted = with_local_recorder(&recorder, || {
             describe();
             let metrics = |action: &Action| {
                 let name = action.name();
@@ -132,16 +131,16 @@ impl Telemetry {
                 ActionMetrics { answers, seconds }
             };
             let error = |code: &ErrorCode| metrics::counter!(ERRORS, "code" => code.as_str());
-            let engine = ENGINE.iter().map(|(name, _, read)| (metrics::gauge!(*name), *read));
             Self {
                 actions: Action::ALL.iter().map(metrics).collect(),
                 errors: ErrorCode::ALL.iter().map(error).collect(),
                 in_flight: metrics::gauge!(IN_FLIGHT),
                 bytes: metrics::counter!(BYTES),
                 access_log,
-                exporter: Some(Exporter { handle: recorder.handle(), engine: engine.collect() }),
+                recorder: None,
             }
-        })
+        });
+        Self { recorder: Some(recorder), ..counted }
     }
 
     /// Notes that a request came.
@@ -151,7 +150,7 @@ impl Telemetry {
     }
 
     fn finished(&self, finished: &Finished<'_>) {
-        if self.exporter.is_some() {
+        if self.recorder.is_some() {
             self.count(finished);
         }
         if self.access_log {
@@ -189,19 +188,17 @@ impl Telemetry {
     /// Everything in Prometheus' text form.
     #[must_use]
     pub fn render(&self, stats: &Stats) -> String {
-        let Some(exporter) = &self.exporter else {
+        let Some(recorder) = &self.recorder else {
             return String::new();
         };
-        for (gauge, read) in &exporter.engine {
-            gauge.set(read(stats));
-        }
-        exporter.handle.render()
+        with_local_recorder(recorder, || show_engine(stats));
+        recorder.handle().render()
     }
 
     /// Sums up what was recorded; to be called every few seconds, lest it grow.
     pub fn sum_up(&self) {
-        if let Some(exporter) = &self.exporter {
-            exporter.handle.run_upkeep();
+        if let Some(recorder) = &self.recorder {
+            recorder.handle().run_upkeep();
         }
     }
 }
@@ -226,7 +223,7 @@ impl Drop for InFlight<'_> {
 
 impl std::fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let on = self.exporter.is_some();
+        let on = self.recorder.is_some();
         f.debug_struct("Telemetry").field("on", &on).field("access_log", &self.access_log).finish()
     }
 }
@@ -236,65 +233,6 @@ const SECONDS: &str = "tablestone_request_seconds";
 const ERRORS: &str = "tablestone_errors_total";
 const IN_FLIGHT: &str = "tablestone_requests_in_flight";
 const BYTES: &str = "tablestone_answer_bytes_total";
-
-/// Figures of the engine: name, what it is, how it is read. Counters are gauges to the exporter
-/// because they are read, not counted here.
-type EngineFigure = (&'static str, &'static str, ReadFigure);
-type ReadFigure = fn(&Stats) -> f64;
-
-const ENGINE: [EngineFigure; 25] = [
-    ("tablestone_engine_reads_total", "Gets and pages", |s| s.activity.reads as f64),
-    ("tablestone_engine_rows_read_total", "Entities that they found", |s| {
-        s.activity.rows_read as f64
-    }),
-    ("tablestone_engine_read_bytes_total", "Stored bytes of these", |s| {
-        s.activity.bytes_read as f64
-    }),
-    ("tablestone_engine_examined_total", "Entries that pages looked at", |s| {
-        s.activity.examined as f64
-    }),
-    ("tablestone_engine_rows_written_total", "Entities stored and deleted", |s| {
-        s.activity.rows_written as f64
-    }),
-    ("tablestone_engine_written_bytes_total", "Stored bytes of these", |s| {
-        s.activity.bytes_written as f64
-    }),
-    ("tablestone_engine_failed_writes_total", "Writes that changed nothing", |s| {
-        s.activity.failed_writes as f64
-    }),
-    ("tablestone_engine_commits_total", "Commits", |s| s.commits as f64),
-    ("tablestone_engine_commit_groups_total", "Groups of commits", |s| s.commit_groups as f64),
-    ("tablestone_engine_syncs_total", "Syncs of the log", |s| s.syncs as f64),
-    ("tablestone_engine_log_bytes_total", "Bytes written to the log", |s| s.log_bytes as f64),
-    ("tablestone_engine_file_bytes", "Bytes of table files", |s| s.file_bytes() as f64),
-    ("tablestone_engine_files", "Table files", |s| {
-        s.levels.iter().map(|level| level.files).sum::<u64>() as f64
-    }),
-    ("tablestone_engine_entries", "Entries in table files", |s| {
-        s.levels.iter().map(|level| level.entries).sum::<u64>() as f64
-    }),
-    ("tablestone_engine_memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes as f64),
-    ("tablestone_engine_compaction_debt_bytes", "Bytes to be rewritten", |s| {
-        s.compaction_debt_bytes as f64
-    }),
-    ("tablestone_engine_running_compactions", "Compactions that run", |s| {
-        s.running_compactions as f64
-    }),
-    ("tablestone_engine_flush_bytes_total", "Bytes written by flushes", |s| s.flush_bytes as f64),
-    ("tablestone_engine_compaction_bytes_total", "Bytes written by compactions", |s| {
-        s.compaction_written_bytes as f64
-    }),
-    ("tablestone_engine_cache_hits_total", "Blocks found in the cache", |s| s.cache_hits as f64),
-    ("tablestone_engine_cache_misses_total", "Blocks not found there", |s| s.cache_misses as f64),
-    ("tablestone_engine_cache_bytes", "Bytes of the cache", |s| s.cache_bytes as f64),
-    ("tablestone_engine_stalls_total", "Writes that had to wait", |s| s.stalls as f64),
-    ("tablestone_engine_background_failures_total", "Failed flushes and compactions", |s| {
-        s.background_failures as f64
-    }),
-    ("tablestone_engine_read_only", "1 if the log failed, and only reads go on", |s| {
-        f64::from(u8::from(s.poisoned.is_some()))
-    }),
-];
 
 /// Figures of tables: name, what it is, how it is read.
 type TableFigure = (&'static str, &'static str, fn(&Activity) -> u64);
@@ -348,10 +286,26 @@ fn describe() {
     for (name, what, _) in ENGINE {
         metrics::describe_gauge!(name, what);
     }
+    for (name, what, _) in LEVEL {
+        metrics::describe_gauge!(name, what);
+    }
+}
+
+fn show_engine(stats: &Stats) {
+    for (name, _, read) in ENGINE {
+        metrics::gauge!(name).set(read(stats));
+    }
+    for (number, level) in stats.levels.iter().enumerate() {
+        for (name, _, read) in LEVEL {
+            metrics::gauge!(name, "level" => number.to_string()).set(read(level));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tablestone::LevelStats;
+
     use super::*;
     use crate::headers::RequestId;
 
@@ -397,6 +351,28 @@ mod tests {
         assert!(text.contains("tablestone_requests_in_flight 0"));
         assert!(text.contains("{operation=\"MergeEntity\",status=\"cancelled\"} 1"), "{text}");
         assert!(text.contains("le=\"0.0005\"} 2"), "summing up loses nothing");
+    }
+
+    /// What `tablestone stat` tells of a directory, a server tells of what it serves.
+    #[test]
+    fn the_engine_is_shown_by_level() {
+        let (mut stats, mut level) = (Stats::default(), LevelStats::default());
+        (level.files, level.bytes, level.entries, level.tombstones) = (3, 4_096, 50, 7);
+        stats.levels = vec![LevelStats::default(), level];
+        (stats.range_tombstones, stats.index_bytes, stats.value_bytes) = (2, 600, 1_000);
+        let text = Telemetry::on(false).render(&stats);
+        for line in [
+            "tablestone_engine_level_files{level=\"0\"} 0",
+            "tablestone_engine_level_files{level=\"1\"} 3",
+            "tablestone_engine_level_bytes{level=\"1\"} 4096",
+            "tablestone_engine_level_entries{level=\"1\"} 50",
+            "tablestone_engine_level_deletions{level=\"1\"} 7",
+            "tablestone_engine_range_deletions 2",
+            "tablestone_engine_index_bytes 600",
+            "tablestone_engine_file_bytes 5096",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
+        }
     }
 
     #[test]
