@@ -23,7 +23,7 @@
 //! JSON lines, one object a line, as the protocol writes entities: `PartitionKey`, `RowKey`, and
 //! properties, whose types are annotated (`"Born@odata.type":"Edm.DateTime"`) where JSON does not
 //! show them; a whole number that is not annotated is an Int32, or a Double if it is too large for
-//! one. Or CSV with a header. A cell's type is, in this order:
+//! one. Or CSV with a header, which has each name once. A cell's type is, in this order:
 //!
 //! 1. what the row has in the column `NAME@type`, as in the exports of Azure Storage Explorer;
 //! 2. what `--types NAME=Edm.Int64` says of the column;

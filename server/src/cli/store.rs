@@ -8,6 +8,7 @@ use tablestone::{Database, Durability, Entity, EntityTable, Error, Options, Read
 
 use super::CliError;
 use super::ask::Ask;
+use super::output::first_of;
 use super::place::Purpose;
 use crate::auth::Account;
 use crate::client::{Client, ClientError, Page, PageKey};
@@ -18,8 +19,6 @@ use crate::telemetry::Telemetry;
 
 /// Most entities of a page of a server, unless it has other limits.
 const PAGE: u64 = 1_000;
-/// Names of tables that an error shows.
-const SHOWN: usize = 10;
 
 /// An account's tables.
 pub(super) enum Store {
@@ -66,12 +65,10 @@ impl Store {
             Ok(names) => names,
             Err(error) => return error,
         };
-        let mut shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-        if names.len() > SHOWN {
-            shown.push_str(&format!(" and {} more", names.len() - SHOWN));
-        }
-        let others =
-            if names.is_empty() { "nor any other".into() } else { format!("only {shown}") };
+        let others = match names.is_empty() {
+            true => "nor any other".to_owned(),
+            false => format!("only {}", first_of(names)),
+        };
         format!("there is no table {table} in {self}, {others}").into()
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tablestone::{DateTime, Guid, Value, ValueType};
 
-use crate::wire::edm;
+use crate::wire::{edm, shown};
 
 /// The type that was said of a column: `Population=Edm.Int64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl FromStr for ColumnType {
 pub(super) fn value_type(name: &str) -> Result<ValueType, String> {
     let found =
         ValueType::from_edm_name(name).or_else(|| ValueType::from_edm_name(&format!("Edm.{name}")));
-    found.ok_or_else(|| format!("expected a type such as Edm.Int64, found {name:?}"))
+    found.ok_or_else(|| format!("expected a type such as Edm.Int64, found {:?}", shown(name)))
 }
 
 /// The value of that type.

@@ -1,5 +1,6 @@
 //! Records of CSV as entities: what each column of the header is, then cell by cell.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 
 use csv::{Error, ErrorKind, Reader, ReaderBuilder, StringRecord};
@@ -7,6 +8,8 @@ use tablestone::{Entity, EntityLimits, Value, ValueType};
 
 use super::strict::Strict;
 use super::{ColumnType, Fault, Line, Mapping, Place, cell, longest_line};
+use crate::cli::output::first_of;
+use crate::wire::shown;
 
 /// What follows a column's name in the name of the column of its types.
 const TYPE: &str = "@type";
@@ -16,6 +19,12 @@ pub(super) struct Records<R> {
     reader: Reader<Strict<R>>,
     record: StringRecord,
     columns: Columns,
+}
+
+/// The names of the columns, each of them once.
+struct Header<'h> {
+    names: &'h StringRecord,
+    cells: HashMap<&'h str, usize>,
 }
 
 /// Which cells are what.
@@ -65,33 +74,64 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
+impl<'h> Header<'h> {
+    fn new(names: &'h StringRecord) -> Result<Self, Fault> {
+        let mut cells = HashMap::with_capacity(names.len());
+        for (cell, name) in names.iter().enumerate() {
+            if cells.insert(name, cell).is_some() {
+                return Err(of_column(name, "the header has it twice".to_owned()));
+            }
+        }
+        Ok(Self { names, cells })
+    }
+
+    fn cell(&self, name: &str) -> Option<usize> {
+        self.cells.get(name).copied()
+    }
+
+    /// The cell of a key, which has that name unless another was said.
+    fn key(&self, key: &str, option: &str, named: Option<&str>) -> Result<usize, Fault> {
+        let name = named.unwrap_or(key);
+        let wanted =
+            || if named.is_some() { option.to_owned() } else { format!("{option} to name it") };
+        self.cell(name).ok_or_else(|| self.no_column(name, &wanted()))
+    }
+
+    fn no_column(&self, name: &str, wanted: &str) -> Fault {
+        let columns = first_of(self.names.iter().map(shown));
+        let reason = format!("expected a column {name} ({wanted}), found {columns}");
+        Fault { line: 1, place: Place::Line, reason }
+    }
+}
+
 impl Columns {
-    fn new(header: &StringRecord, mapping: Mapping, limits: &EntityLimits) -> Result<Self, Fault> {
+    fn new(names: &StringRecord, mapping: Mapping, limits: &EntityLimits) -> Result<Self, Fault> {
+        let header = Header::new(names)?;
         let partition_key =
-            key(header, "PartitionKey", "--partition-key", mapping.partition_key.as_deref())?;
-        let row_key = key(header, "RowKey", "--row-key", mapping.row_key.as_deref())?;
+            header.key("PartitionKey", "--partition-key", mapping.partition_key.as_deref())?;
+        let row_key = header.key("RowKey", "--row-key", mapping.row_key.as_deref())?;
         let mut types = mapping.types;
         let mut properties: Vec<Property> = Vec::new();
-        for (cell, name) in header.iter().enumerate() {
+        for (cell, name) in names.iter().enumerate() {
             let is_key = cell == partition_key || cell == row_key;
             if is_key || matches!(name, "PartitionKey" | "RowKey" | "Timestamp") {
                 continue;
             }
-            if name.strip_suffix(TYPE).is_some_and(|column| position(header, column).is_some()) {
+            if name.strip_suffix(TYPE).is_some_and(|column| header.cell(column).is_some()) {
                 continue;
             }
-            check_name(name, properties.iter().any(|earlier| earlier.name == name), limits)?;
+            check_name(name, limits)?;
             let said = types.iter().position(|column| column.name == name);
             properties.push(Property {
                 name: name.to_owned(),
                 cell,
-                type_cell: position(header, &format!("{name}{TYPE}")),
+                type_cell: header.cell(&format!("{name}{TYPE}")),
                 value_type: said.map(|at| types.remove(at).value_type),
             });
         }
         match types.first() {
             Some(ColumnType { name, .. }) => {
-                Err(no_column(header, name, "--types, for columns that are no keys"))
+                Err(header.no_column(name, "--types, for columns that are no keys"))
             }
             None => Ok(Self { partition_key, row_key, properties }),
         }
@@ -131,38 +171,17 @@ impl Property {
     }
 }
 
-fn position(header: &StringRecord, name: &str) -> Option<usize> {
-    header.iter().position(|column| column == name)
-}
-
-fn key(
-    header: &StringRecord,
-    key: &str,
-    option: &str,
-    named: Option<&str>,
-) -> Result<usize, Fault> {
-    let name = named.unwrap_or(key);
-    let wanted =
-        || if named.is_some() { option.to_owned() } else { format!("{option} to name it") };
-    position(header, name).ok_or_else(|| no_column(header, name, &wanted()))
-}
-
-fn no_column(header: &StringRecord, name: &str, wanted: &str) -> Fault {
-    let columns = header.iter().collect::<Vec<_>>().join(", ");
-    let reason = format!("expected a column {name} ({wanted}), found {columns}");
-    Fault { line: 1, place: Place::Line, reason }
-}
-
 /// Refuses what no property can be called, before the first entity has it.
-fn check_name(name: &str, again: bool, limits: &EntityLimits) -> Result<(), Fault> {
+fn check_name(name: &str, limits: &EntityLimits) -> Result<(), Fault> {
     // Nothing but the name is to be wrong.
-    let limits = EntityLimits::default().name_length(limits.name_length);
-    let reason = match Entity::new("", "").with(name, true).validate_within(&limits) {
-        Ok(()) if again => "the header has it twice".to_owned(),
-        Ok(()) => return Ok(()),
-        Err(error) => error.to_string(),
-    };
-    Err(Fault { line: 1, place: Place::Column(name.to_owned()), reason })
+    let limits = EntityLimits::LARGEST.name_length(limits.name_length);
+    let checked = Entity::new("", "").with(name, true).validate_within(&limits);
+    checked.map_err(|error| of_column(name, error.to_string()))
+}
+
+/// What is wrong with a column's name.
+fn of_column(name: &str, reason: String) -> Fault {
+    Fault { line: 1, place: Place::Column(shown(name)), reason }
 }
 
 /// What keeps the record that begins on a line from being read.
@@ -272,6 +291,75 @@ mod tests {
             error.unwrap_err(),
             "line 1: expected a column b (--types, for columns that are no keys), found PartitionKey, RowKey"
         );
+    }
+
+    /// Of two columns one would be lost, whatever they are for.
+    #[test]
+    fn each_name_is_in_the_header_once() {
+        let keys = "PartitionKey,RowKey";
+        for (header, column) in [
+            (format!("{keys},PartitionKey"), "PartitionKey"),
+            (format!("{keys},RowKey"), "RowKey"),
+            (format!("{keys},Timestamp,Timestamp"), "Timestamp"),
+            (format!("{keys},A,A@type,A@type"), "A@type"),
+            (format!("c,c,{keys}"), "c"),
+        ] {
+            let mapping = Mapping { row_key: Some("c".into()), ..Mapping::default() };
+            for mapping in [Mapping::default(), mapping] {
+                let expected = format!("line 1, column \"{column}\": the header has it twice");
+                assert_eq!(read(&format!("{header}\n"), mapping).unwrap_err(), expected);
+            }
+        }
+    }
+
+    /// Columns are not searched for each other: that takes half a minute.
+    #[test]
+    fn a_header_may_be_wide() {
+        let names: String = (0..20_000).map(|column| format!(",A{column}")).collect();
+        let text = format!("PartitionKey,RowKey{names}\np,r{}7\n", ",".repeat(20_000));
+        assert_eq!(entities(&text), [Entity::new("p", "r").with("A19999", 7)]);
+    }
+
+    #[test]
+    fn a_fault_shows_a_part_of_what_is_long() {
+        let (keys, long) = ("PartitionKey,RowKey", "x".repeat(1 << 20));
+        let shown = &long[..60];
+        let names: String = (0..100_000).map(|column| format!("A{column},")).collect();
+        for (text, expected) in [
+            (
+                format!("{keys},A,A@type\np,r,1,{long}\n"),
+                format!(
+                    "line 2, column \"A\": expected a type such as Edm.Int64, found \"{shown}\""
+                ),
+            ),
+            (
+                format!("{keys},{long},{long}\n"),
+                format!("line 1, column \"{shown}\": the header has it twice"),
+            ),
+            (
+                format!("{keys},{long}\n"),
+                format!(
+                    "line 1, column \"{shown}\": property \"{shown}xxxx…\": its name has 1048576 \
+                     characters, over the limit of 255"
+                ),
+            ),
+            (
+                format!("{names}{long}\n"),
+                "line 1: expected a column PartitionKey (--partition-key to name it), found A0, \
+                 A1, A2, A3, A4, A5, A6, A7, A8, A9 and 99991 more"
+                    .to_owned(),
+            ),
+            (
+                format!("{long},RowKey\n"),
+                format!(
+                    "line 1: expected a column PartitionKey (--partition-key to name it), found \
+                     {shown}, RowKey"
+                ),
+            ),
+        ] {
+            let fault = read(&text, Mapping::default()).unwrap_err();
+            assert!(fault == expected, "{}", fault.chars().take(500).collect::<String>());
+        }
     }
 
     /// R-S12: one record is in memory, and it has a bound, as a line of JSON has.

@@ -22,6 +22,9 @@ use super::CliError;
 use super::store::Row;
 use crate::wire::edm;
 
+/// Names that an error shows of many.
+const SHOWN: usize = 10;
+
 /// Entities written one after the other.
 pub(super) trait Rows {
     fn row(&mut self, row: &Row) -> Result<(), CliError>;
@@ -43,6 +46,16 @@ pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Says something on stderr, if anybody reads that.
 pub(super) fn note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The first of many names, for an error.
+pub(super) fn first_of(names: impl IntoIterator<Item = String>) -> String {
+    let mut names = names.into_iter();
+    let first = names.by_ref().take(SHOWN).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// The value of a key, the Timestamp or a property; `None` if it is absent.
