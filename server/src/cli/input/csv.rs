@@ -282,6 +282,10 @@ mod tests {
                 "line 2: a cell goes on after its closing quote",
             ),
             (format!("{keys},\"A"), "line 1: a quote is not closed"),
+            (
+                format!("{keys}\rp,1\rp,\"2\r\n\r\"\r\r\np\r"),
+                "line 7: expected 2 cells as in the header, found 1",
+            ),
         ] {
             assert_eq!(read(&text, Mapping::default()).unwrap_err(), expected);
         }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, BufRead, Read};
 
-use memchr::{memchr2, memchr3};
+use memchr::memchr3;
 
 use super::{Fault, Place};
 
@@ -43,6 +43,8 @@ enum State {
 /// Where in the text a byte is.
 struct Grammar {
     state: State,
+    /// Whether the last byte was a CR, which ends a line also if no LF follows.
+    is_after_cr: bool,
     line: u64,
     /// The line on which the record begins.
     record_line: u64,
@@ -61,6 +63,7 @@ impl<R: BufRead> Strict<R> {
         }
         let grammar = Grammar {
             state: State::Nothing,
+            is_after_cr: false,
             line: 1,
             record_line: 1,
             record_bytes: 0,
@@ -107,9 +110,10 @@ impl Grammar {
             if let Err(wrong) = self.step(*byte) {
                 return (passed, Some(wrong));
             }
-            let step = 1 + self.same(rest);
-            passed += step;
-            self.record_bytes += step;
+            let same = self.same(rest);
+            self.is_after_cr &= same == 0;
+            passed += 1 + same;
+            self.record_bytes += 1 + same;
             let longest = self.longest;
             if self.record_bytes > longest && self.state != State::Nothing {
                 let reason = format_args!("expected a record of at most {longest} bytes");
@@ -134,7 +138,8 @@ impl Grammar {
             (self.record_line, self.record_bytes) = (self.line, 0);
             self.begins.push_back(self.line);
         }
-        self.line += u64::from(byte == b'\n');
+        self.line += u64::from(byte == b'\r' || byte == b'\n' && !self.is_after_cr);
+        self.is_after_cr = byte == b'\r';
         Ok(())
     }
 
@@ -142,7 +147,7 @@ impl Grammar {
     fn same(&self, bytes: &[u8]) -> usize {
         let end = match self.state {
             State::Bare => memchr3(b',', b'\r', b'\n', bytes),
-            State::Open => memchr2(b'"', b'\n', bytes),
+            State::Open => memchr3(b'"', b'\r', b'\n', bytes),
             State::Nothing | State::Comma | State::Quote => return 0,
         };
         end.unwrap_or(bytes.len())
@@ -199,6 +204,8 @@ mod tests {
             ("a\n\n5\" pipe,x\"y\"\n", 2, None),
             ("a\nb,\"c\nd,e\n", 1, Some((2, open))),
             ("a\r\n\r\n\"b\nc\"\r\n\"", 2, Some((5, open))),
+            ("a\r\r\"b\rc\r\nd\"\r\"", 2, Some((6, open))),
+            ("\"a\rbc\nd\"\n\"", 1, Some((4, open))),
             ("\"", 0, Some((1, open))),
             ("a\n\"b\"\"", 1, Some((2, open))),
             ("\"a\nb\"\n\"Ann\" x\n", 1, Some((3, after))),
@@ -232,7 +239,7 @@ mod tests {
         #[test]
         fn each_record_has_its_line(text in "[,\n ab]{0,30}", buffer in 3usize..9) {
             let lines: Vec<_> = text.split('\n').collect();
-            for end in ["\n", "\r\n"] {
+            for end in ["\n", "\r\n", "\r"] {
                 for (line, record) in strictly(&text.replace('\n', end), buffer).0 {
                     let line = lines[usize::try_from(line).unwrap() - 1];
                     prop_assert_eq!(record.get(0), line.split(',').next());
