@@ -115,6 +115,10 @@ fn faults_of_files_are_found_before_anything_is_made() {
     assert_eq!(column, expected);
     let types = import("x.jsonl", &["--types", "a=Int64"]);
     assert_eq!(types, "error: --types is for CSV: JSON has types\n");
+    let types = import("cut.csv", &["--types", "A=Edm.String,A=Int64"]);
+    assert_eq!(types, "error: --types says twice which type \"A\" has\n");
+    let types = import("cut.csv", &["--types", "Timestamp=DateTime"]);
+    assert_eq!(types, "error: --types is not for the Timestamp: the server sets it\n");
     shell.write("bad.jsonl", "[");
     assert!(import("bad.jsonl", &[]).ends_with("\n0 rows were written\n"));
     assert!(!shell.path("tablestone-data").exists());

@@ -9,6 +9,7 @@ mod csv;
 mod json;
 mod strict;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -107,9 +108,7 @@ impl Input {
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
         let format = format.or_else(|| Format::of(path)).unwrap_or(Format::Json);
-        if format == Format::Json && !mapping.types.is_empty() {
-            return Err("--types is for CSV: JSON has types".into());
-        }
+        check_types(&mapping.types, format)?;
         let wrong = |error: io::Error| format!("cannot read {name}: {error}");
         let (reader, progress) = if is_stdin { stdin() } else { open(path).map_err(wrong)? };
         let lines: Box<dyn Iterator<Item = _>> = match format {
@@ -153,6 +152,23 @@ impl Drop for Input {
     fn drop(&mut self) {
         self.progress.finish_and_clear();
     }
+}
+
+/// Refuses types that no column can have, whatever the columns are.
+fn check_types(types: &[ColumnType], format: Format) -> Result<(), CliError> {
+    if format == Format::Json && !types.is_empty() {
+        return Err("--types is for CSV: JSON has types".into());
+    }
+    let mut names = HashSet::new();
+    for ColumnType { name, .. } in types {
+        if name == "Timestamp" {
+            return Err("--types is not for the Timestamp: the server sets it".into());
+        }
+        if !names.insert(name) {
+            return Err(format!("--types says twice which type {name:?} has").into());
+        }
+    }
+    Ok(())
 }
 
 /// The line, if its entity can be stored within these limits.
