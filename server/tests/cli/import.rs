@@ -61,6 +61,18 @@ fn json_members_can_be_keys() {
     }
 }
 
+/// Some writers of files begin with a byte order mark, also of files of which one is made.
+#[test]
+fn json_may_begin_with_a_byte_order_mark() {
+    let shell = Shell::new();
+    let input =
+        "\u{feff}\r\n\u{feff}{\"id\":\"17\",\"zone\":\"x\"}\r\n{\"id\":\"18\",\"zone\":\"x\"}\r\n";
+    let import = ["import", "-", "--table", "marked", "--partition-key", "zone", "--row-key", "id"];
+    assert!(finish(shell.command(&import), input).out().starts_with("2 rows"));
+    let wrong = finish(shell.command(&import), "\u{feff}{\"id\" 1}\n").failure(1);
+    assert!(wrong.starts_with("error: stdin, line 1, column 7: expected a colon"), "{wrong}");
+}
+
 /// As they are written: numbers that are one as Doubles are two keys.
 #[test]
 fn members_that_are_keys_keep_their_digits() {

@@ -8,7 +8,7 @@ use std::io::{BufRead, Read};
 use serde_json::value::RawValue;
 use tablestone::EntityLimits;
 
-use super::{Fault, Line, Mapping, Place, longest_line};
+use super::{BYTE_ORDER_MARK, Fault, Line, Mapping, Place, longest_line};
 use crate::wire::json::{JsonErrorKind, decode_entity};
 
 /// The members of a line as they are written.
@@ -39,7 +39,12 @@ impl<R: BufRead> Lines<R> {
             self.line.clear();
             self.number += 1;
             let mut limited = self.reader.by_ref().take(self.longest as u64);
-            match limited.read_until(b'\n', &mut self.line) {
+            let read = limited.read_until(b'\n', &mut self.line);
+            // Of files that were put one behind the other each may have one.
+            if self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
+            }
+            match read {
                 Ok(0) => return Ok(false),
                 Ok(read) if read == self.longest && self.line.last() != Some(&b'\n') => {
                     let reason = format!("expected a line of less than {read} bytes");

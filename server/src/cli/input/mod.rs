@@ -26,6 +26,8 @@ use crate::config::Limits;
 use crate::error::ErrorCode;
 use crate::service::check_keys;
 
+/// What a text may begin with, in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// How a zstd frame is read: in pieces of this size.
 const BUFFER: usize = 256 << 10;
 /// Entities between two updates of the progress bar.

@@ -12,10 +12,7 @@ use std::io::{self, BufRead, Read};
 
 use memchr::memchr3;
 
-use super::{Fault, Place};
-
-/// What a text may begin with, in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+use super::{BYTE_ORDER_MARK, Fault, Place};
 
 /// A text that is read as long as it is CSV.
 pub(super) struct Strict<R> {
