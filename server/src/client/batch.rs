@@ -105,7 +105,10 @@ impl Client {
         // A server that refuses a body closes the connection, and who writes to that may not get to read why.
         let ask_first = bytes.len() > self.most.taken.load(Ordering::Relaxed);
         let body = Body::Batch { content_type: &content_type, bytes: &bytes, ask_first };
-        let answer = self.send("/$batch", body)?;
+        let answer = self.send("/$batch", body).map_err(|error| {
+            let is_of_it = is_one && error.is(ErrorCode::RequestBodyTooLarge);
+            if is_of_it { of_the_first(error) } else { error }
+        })?;
         self.most.taken.fetch_max(bytes.len(), Ordering::Relaxed);
         check(&answer).map_err(|error| if is_one { of_the_first(error) } else { error })
     }

@@ -396,6 +396,32 @@ fn what_a_failing_server_leaves_open_is_said() {
     }
 }
 
+/// What is about the only entity of a request is; what is about the request or the account is not.
+#[test]
+fn a_refusal_of_one_entity_says_which() {
+    const TOO_LARGE: &str =
+        r#"{"odata.error":{"code":"RequestBodyTooLarge","message":{"value":"It is."}}}"#;
+    const NOT_ALLOWED: &str =
+        r#"{"odata.error":{"code":"AuthorizationFailure","message":{"value":"No."}}}"#;
+    let shell = Shell::new();
+    shell.write("one.jsonl", "\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    for (status, answer, expected) in [
+        (
+            "413 Payload Too Large",
+            TOO_LARGE,
+            "one.jsonl, line 2, entity (\"p\", \"r\"): RequestBodyTooLarge: It is.",
+        ),
+        ("403 Forbidden", NOT_ALLOWED, "URL/devstoreaccount1 refused: AuthorizationFailure: No."),
+    ] {
+        let (url, _) = server_that(move |line| {
+            Some(if line.contains("/$batch ") { (status, answer) } else { ("204 No Content", "") })
+        });
+        let failure = shell.run(&["import", "one.jsonl", "--table", "abc", "--url", &url]);
+        let expected = format!("error: {expected}\n0 rows were written\n").replace("URL", &url);
+        assert_eq!(failure.failure(1), expected);
+    }
+}
+
 /// A table that was made for an import of which the server takes nothing goes again; not one that was
 /// there, nor one into which somebody else wrote meanwhile.
 #[test]
