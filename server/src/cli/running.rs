@@ -28,8 +28,31 @@ const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
 
+/// What [`Notices`] are logged as.
+pub(super) const NOTICES: &str = "tablestone_server::notices";
+
+/// How operators are told that a server begins and ends, whatever else is logged; nobody may be there to read it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Notices {
+    /// As they are, on stderr.
+    Plain,
+    /// In the log, as [`NOTICES`].
+    Logged,
+}
+
+impl Notices {
+    fn say(self, what: fmt::Arguments<'_>) {
+        match self {
+            Self::Plain => {
+                let _ = writeln!(std::io::stderr(), "{what}");
+            }
+            Self::Logged => tracing::info!(target: NOTICES, "{what}"),
+        }
+    }
+}
+
 /// Runs a server until a signal tells it to stop.
-pub(super) async fn serve(config: Config) -> Result<(), CliError> {
+pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliError> {
     // A process that is the first of its container hears of no signal but those it asks for.
     let mut stop = pin!(StopSignals::new()?.first());
     // A file that may grow no more (`ulimit -f`) is an error of the write, as a full disk is, and not the end.
@@ -47,14 +70,14 @@ pub(super) async fn serve(config: Config) -> Result<(), CliError> {
         // It answers while the database is opened, and until requests have ended.
         let listener = bind(address, None, limits).await?;
         let address = listener.local_addr()?;
-        say(format_args!(
+        notices.say(format_args!(
             "tablestone answers /health, /ready, /metrics/tables, /metrics on {address}"
         ));
         let handler = Arc::new(admin_of(&served, ready.clone(), config.checkpoints.clone()));
         admin.spawn(listener.run(handler, &last_shutdown));
     }
     let Some(database) = open_unless(stop.as_mut(), &config).await? else {
-        say(format_args!("tablestone is stopping: it had not begun to listen"));
+        notices.say(format_args!("tablestone is stopping: it had not begun to listen"));
         return Ok(());
     };
     let telemetry = match config.admin {
@@ -74,7 +97,7 @@ pub(super) async fn serve(config: Config) -> Result<(), CliError> {
     let _ = served.set(Arc::clone(&service));
     ready.set(true);
     let data = config.data.display();
-    say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
+    notices.say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
     if config.is_open_to_all() {
         tracing::warn!(
             "{address} can be reached from other machines, and an account has the emulator's key, \
@@ -87,7 +110,7 @@ pub(super) async fn serve(config: Config) -> Result<(), CliError> {
         Some(_) = main.join_next() => Err("a listener broke off"),
         Some(_) = admin.join_next() => Err("the listener for operators broke off"),
     };
-    say(format_args!("tablestone is stopping"));
+    notices.say(format_args!("tablestone is stopping"));
     ready.set(false);
     for (shutdown, mut listeners) in [(shutdown, main), (last_shutdown, admin)] {
         shutdown.begin();
@@ -102,11 +125,6 @@ pub(super) async fn serve(config: Config) -> Result<(), CliError> {
 /// The names of accounts, without their keys.
 pub(super) fn names(accounts: &[Account]) -> String {
     accounts.iter().map(Account::name).collect::<Vec<_>>().join(", ")
-}
-
-/// Tells the operator; nobody may be there to read it.
-fn say(what: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 async fn bind(

@@ -11,9 +11,14 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use tablestone::{Compression, Durability};
+use tracing::Level;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{CliError, running};
+use super::CliError;
+use super::running::{self, NOTICES, Notices};
 use crate::config::{
     Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
@@ -78,10 +83,14 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Result<(), CliError> {
-        start_log(self.log, self.log_json.unwrap_or(false));
+        let notices = match self.log_json {
+            Some(true) => Notices::Logged,
+            _ => Notices::Plain,
+        };
+        start_log(self.log, notices);
         let config = self.config(|name| std::env::var_os(name))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(running::serve(config))
+        runtime.block_on(running::serve(config, notices))
     }
 
     /// What is said here, in variables that are no options, and in the file.
@@ -145,18 +154,21 @@ fn accounts(
     Ok(Some(accounts))
 }
 
-fn start_log(level: LevelFilter, json: bool) {
+/// Begins to log: as lines of JSON, if notices are among them.
+fn start_log(level: LevelFilter, notices: Notices) {
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt()
-        .with_max_level(level)
         .with_ansi(colours)
         // It would say on stderr that stderr cannot be written to, and panic.
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
-    if json {
-        log.json().flatten_event(true).init();
-    } else {
-        log.init();
+    match notices {
+        Notices::Plain => log.with_max_level(level).init(),
+        Notices::Logged => {
+            let wanted = Targets::new().with_default(level).with_target(NOTICES, Level::INFO);
+            let log = log.json().flatten_event(true).with_max_level(LevelFilter::TRACE);
+            log.finish().with(wanted).init();
+        }
     }
 }
 

@@ -207,6 +207,25 @@ fn what_is_yes_or_no_may_be_said_by_a_variable() {
     }
 }
 
+/// Also what operators are told whatever is logged.
+#[test]
+fn a_log_of_json_has_nothing_else() {
+    for level in ["info", "error"] {
+        let directory = TempDir::new().unwrap();
+        let arguments = ["--log-json", "--log", level, "--admin", "127.0.0.1:0"];
+        let mut process = Process::start(tablestone(directory.path(), &arguments));
+        let log = process.lines_to("listens on http://") + &process.stop();
+        let lines = log.lines().map(serde_json::from_str::<serde_json::Value>);
+        let lines = lines.collect::<Result<Vec<_>, _>>().unwrap_or_else(|_| panic!("{log}"));
+        for what in ["tablestone answers /health", "tablestone listens", "tablestone is stopping"] {
+            let says =
+                |line: &serde_json::Value| line["message"].as_str().unwrap().starts_with(what);
+            assert_eq!(lines.iter().filter(|line| says(line)).count(), 1, "{log}");
+        }
+        assert_eq!(lines.len() == 3, level == "error", "{log}");
+    }
+}
+
 /// A warning where everybody who can reach the server has the key to it.
 #[test]
 fn it_warns_where_the_published_key_is_served_to_others() {

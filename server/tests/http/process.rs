@@ -53,18 +53,24 @@ impl Process {
         Self { child, log, _ended: ended }
     }
 
-    /// The address in the next line that has a text before it.
-    pub(crate) fn address_after(&mut self, text: &str) -> SocketAddr {
+    /// All lines to the next that has a text in it.
+    pub(crate) fn lines_to(&mut self, text: &str) -> String {
         let mut all = String::new();
         loop {
-            let mut line = String::new();
-            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended: {all}");
-            if let Some((_, rest)) = line.split_once(text) {
-                let address = rest.split([',', '\n']).next().unwrap();
-                return address.parse().unwrap_or_else(|_| panic!("{line}"));
+            let before = all.len();
+            assert!(self.log.read_line(&mut all).unwrap() > 0, "it ended: {all}");
+            if all[before..].contains(text) {
+                return all;
             }
-            all += &line;
         }
+    }
+
+    /// The address in the next line that has a text before it.
+    pub(crate) fn address_after(&mut self, text: &str) -> SocketAddr {
+        let lines = self.lines_to(text);
+        let (_, rest) = lines.rsplit_once(text).unwrap();
+        let address = rest.split([',', '\n']).next().unwrap();
+        address.parse().unwrap_or_else(|_| panic!("{lines}"))
     }
 
     /// Closes the other end of what it writes to.
