@@ -64,11 +64,7 @@ impl Export {
         let began = Instant::now();
         self.output.take_if(|path| STDOUT.contains(&path.to_string_lossy().as_ref()));
         let store = self.place.open(Purpose::Read, 1)?;
-        // A table that is not there is found out before a file is made.
-        let mut pages = store.pages(&self.table, &self.ask)?.peekable();
-        if pages.peek().is_some_and(Result::is_err) {
-            pages.next().transpose()?;
-        }
+        let pages = store.pages(&self.table, &self.ask)?;
         let mut rows = self.rows(&store)?;
         let mut entities = 0u64;
         for page in pages {

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use serde_json::json;
 use tablestone::Filter;
 
 use super::CliError;
-use super::ask::{Ask, table_name};
+use super::ask::{Ask, Condition, table_name};
 use super::output::{CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell, note};
 use super::place::{Place, Purpose};
 use super::store::{Row, Store};
@@ -35,8 +36,8 @@ pub(super) struct Query {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Show how the entities would be found, not the entities
-    #[arg(long)]
+    /// Show how the entities would be found, not the entities; with --json an object
+    #[arg(long, conflicts_with = "format")]
     explain: bool,
     #[command(flatten)]
     ask: Ask,
@@ -53,19 +54,18 @@ enum Format {
 
 impl Query {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let mut output = Output::stdout();
+        let output = Output::stdout();
+        let format = if self.json { Format::Json } else { self.format };
         if self.explain {
-            let all = Filter::everything();
-            let filter = self.ask.filter.as_ref().map_or(&all, |condition| &condition.filter);
-            writeln!(output, "{}", filter.explain())?;
-            return output.finish();
+            return explain(self.ask.filter.as_ref(), format, output);
         }
         let store = self.place.open(Purpose::Read, 1)?;
         let (ask, table) = (&self.ask, &self.table);
-        let mut rows: Box<dyn Rows> = match (self.format, ask.select.names()) {
-            _ if self.json => Box::new(JsonRows::new(output, ask.select.clone())),
-            (Format::Json, _) => Box::new(JsonRows::new(output, ask.select.clone())),
-            (Format::Table, _) => return show(&store, table, ask, output),
+        if format == Format::Table {
+            return show(&store, table, ask, output);
+        }
+        let pages = store.pages(table, ask)?;
+        let mut rows: Box<dyn Rows> = match (format, ask.select.names()) {
             (Format::Csv, Some(names)) => {
                 Box::new(CsvRows::new(output, names.to_vec(), true, Types::Hidden)?)
             }
@@ -73,14 +73,30 @@ impl Query {
                 let names = Names::of_pages(store.pages(table, ask)?)?;
                 Box::new(CsvRows::new(output, names, false, Types::Hidden)?)
             }
+            _ => Box::new(JsonRows::new(output, ask.select.clone())),
         };
-        for page in store.pages(table, ask)? {
+        for page in pages {
             for row in page? {
                 rows.row(&row)?;
             }
         }
         rows.finish()
     }
+}
+
+/// Shows how entities would be found.
+fn explain(
+    condition: Option<&Condition>,
+    format: Format,
+    mut output: Output,
+) -> Result<(), CliError> {
+    let all = Filter::everything();
+    let plan = condition.map_or(&all, |condition| &condition.filter).explain().to_string();
+    match format {
+        Format::Json => writeln!(output, "{}", json!({ "plan": plan }))?,
+        Format::Table | Format::Csv => writeln!(output, "{plan}")?,
+    }
+    output.finish()
 }
 
 /// Shows entities in aligned columns.

@@ -41,22 +41,25 @@ impl Store {
         })
     }
 
-    /// The entities of a table that are asked for.
+    /// The entities of a table that are asked for. The first page has been read: that a table is not there is
+    /// found out before anything is written.
     pub(super) fn pages<'a>(&'a self, table: &'a str, ask: &'a Ask) -> Result<Pages<'a>, CliError> {
-        match self {
+        let mut pages: Pages<'a> = match self {
             Self::Local(local) => {
                 let table = local.table(table).ok_or_else(|| self.no_table(table))?;
-                Ok(Box::new(local_pages(&table, ask)))
+                Box::new(local_pages(&table, ask))
             }
             Self::Remote(client) => {
                 let pages =
                     RemotePages { client, table, ask, left: ask.top, most: None, at: At::Start };
-                Ok(Box::new(pages.map(|page| match page {
+                Box::new(pages.map(|page| match page {
                     Err(error) if error.is(ErrorCode::TableNotFound) => Err(self.no_table(table)),
                     page => Ok(page?),
-                })))
+                }))
             }
-        }
+        };
+        let first = pages.next().transpose()?;
+        Ok(Box::new(first.map(Ok).into_iter().chain(pages)))
     }
 
     /// The error of a table that is not there, with those that are.

@@ -183,7 +183,13 @@ fn a_table_that_is_not_there_is_told_with_those_that_are() {
         for table in ["one", "two"] {
             run("import one.json --table", &[table]).out();
         }
-        for command in ["query onee", "export --table onee -o made"] {
+        for command in [
+            "query onee",
+            "query onee --json",
+            "query onee --format csv",
+            "query onee --format csv --select A,B",
+            "export --table onee -o made",
+        ] {
             let failure = run(command, &[]).failure(1);
             assert!(failure.starts_with("error: there is no table onee in "), "{failure}");
             assert!(failure.ends_with(", only one, two\n"), "{failure}");
@@ -239,6 +245,7 @@ fn a_wrong_command_line_is_exit_code_2() {
         (&["query", "1a"], "a table's name has 3 to 63 letters and digits"),
         (&["query", "abc", "--top", "0"], "0 is not in 1.."),
         (&["query", "abc", "--select", "1,a-b"], "no property can have such a name"),
+        (&["query", "abc", "--explain", "--format", "csv"], "cannot be used with"),
         (&["import", "x", "--table", "abc", "--types", "a=Edm.Byte"], "a type such as Edm.Int64"),
         (&["tables", "--data", "d", "--url", "http://x"], "cannot be used with"),
         (&["export"], "--table <NAME>"),

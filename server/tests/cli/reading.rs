@@ -69,6 +69,8 @@ fn a_plan_is_explained() {
         "partition \"DE\"; then filter: Latitude gt 54.0\n"
     );
     assert_eq!(shell.out(&["query", "any", "--explain"]), "table scan\n");
+    let object = shell.out(&["query", "any", "--explain", "--json", "--filter", "A eq 'x'"]);
+    assert_eq!(object, "{\"plan\":\"table scan; then filter: A eq 'x'\"}\n");
 }
 
 /// Pages of a server, and more entities than a table for people has.
