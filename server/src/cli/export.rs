@@ -1,6 +1,6 @@
 //! `tablestone export`: a table's entities into a file that `import` reads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -49,7 +49,7 @@ pub(super) enum Format {
 
 impl Format {
     /// What a file's name says, with or without `.zst`.
-    pub(super) fn of(path: &std::path::Path) -> Option<Self> {
+    pub(super) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         match name.trim_end_matches(".zst").rsplit_once('.')?.1 {
             "csv" => Some(Self::Csv),
@@ -57,6 +57,11 @@ impl Format {
             _ => None,
         }
     }
+}
+
+/// Whether a file's name says that it is compressed.
+pub(super) fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"))
 }
 
 impl Export {

@@ -44,7 +44,10 @@ fn all_types_come_back_from_json_and_csv() {
             zstd::decode_all(&*std::fs::read(shell.path("again.csv.zst")).unwrap()).unwrap(),
             shell.read("all.csv").into_bytes()
         );
-        run("import again.csv.zst --table third", &[]).out();
+        run("export --table second -o LOUD.CSV.ZST", &[]).out();
+        let loud = std::fs::read(shell.path("LOUD.CSV.ZST")).unwrap();
+        assert!(loud == std::fs::read(shell.path("again.csv.zst")).unwrap());
+        run("import LOUD.CSV.ZST --table third", &[]).out();
         run("export --table third -o third.json.zst", &[]).out();
         run("import third.json.zst --table fourth", &[]).out();
         assert_eq!(run("export --table fourth", &[]).out(), ALL);

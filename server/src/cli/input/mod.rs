@@ -21,7 +21,7 @@ use tablestone::{Entity, EntityLimits};
 
 pub(super) use self::cell::ColumnType;
 use super::CliError;
-use super::export::Format;
+use super::export::{Format, is_compressed};
 use crate::config::Limits;
 use crate::error::ErrorCode;
 use crate::service::check_keys;
@@ -200,11 +200,10 @@ fn open(path: &Path) -> io::Result<Opened> {
     let bar = ProgressBar::new(file.metadata()?.len());
     let progress = styled(bar, "{bar:30} {percent:>3} % of {total_bytes}, {msg}, {eta} left");
     let file = progress.wrap_read(file);
-    let reader: Box<dyn BufRead> = match path.extension() {
-        Some(extension) if extension == "zst" => {
-            Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::new(file)?))
-        }
-        _ => Box::new(BufReader::with_capacity(BUFFER, file)),
+    let reader: Box<dyn BufRead> = if is_compressed(path) {
+        Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::new(file)?))
+    } else {
+        Box::new(BufReader::with_capacity(BUFFER, file))
     };
     Ok((reader, progress))
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::{CliError, Closed};
+use crate::cli::export::is_compressed;
 
 /// Where a command writes.
 pub(in crate::cli) enum Output {
@@ -41,11 +42,10 @@ impl Output {
     pub(in crate::cli) fn file(path: &Path) -> Result<Self, CliError> {
         let wrong = |error| format!("cannot write {}: {error}", path.display());
         let (file, partial) = Partial::create(path).map_err(wrong)?;
-        let writer = match path.extension() {
-            Some(extension) if extension == "zst" => {
-                FileWriter::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
-            }
-            _ => FileWriter::Plain(BufWriter::new(file)),
+        let writer = if is_compressed(path) {
+            FileWriter::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
+        } else {
+            FileWriter::Plain(BufWriter::new(file))
         };
         Ok(Self::File { writer, partial })
     }
