@@ -4,9 +4,10 @@
 //! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is given up is
 //! removed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
 use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -90,18 +91,28 @@ impl Write for Output {
 }
 
 impl Partial {
-    /// A file beside the one of that name; none but that for a device or a pipe, which is written to as it is.
+    /// A file beside the one of that name, with its mode; none but that for a device or a pipe, which is written to
+    /// as it is.
     fn create(path: &Path) -> io::Result<(File, Option<Self>)> {
         // Of a link, what it leads to is replaced.
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if fs::metadata(&name).is_ok_and(|found| !found.is_file()) {
+        let found = fs::metadata(&name).ok();
+        if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Ok((File::create(path)?, None));
         }
+        let mode = found.map(|found| found.permissions());
         let mut path = name.clone().into_os_string();
         path.push(format!(".{:08x}.partial", Uuid::new_v4().as_fields().0));
         let path = PathBuf::from(path);
-        let file = File::create_new(&path)?;
-        Ok((file, Some(Self { path, name })))
+        let mut options = OpenOptions::new();
+        if let Some(mode) = &mode {
+            options.mode(mode.mode());
+        }
+        let file = options.write(true).create_new(true).open(&path)?;
+        let partial = Self { path, name };
+        // The process may have a mask, which takes some of it away.
+        mode.map_or(Ok(()), |mode| file.set_permissions(mode))?;
+        Ok((file, Some(partial)))
     }
 
     /// Gives it its name, once the file is where no crash takes it from.
@@ -137,6 +148,9 @@ impl Drop for Partial {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -162,5 +176,20 @@ mod tests {
         finished.unwrap();
         assert_eq!(synced, [(false, "old".to_owned()), (true, "new".to_owned())]);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    /// Nobody reads what is written who could not read what was there.
+    #[test]
+    fn a_file_has_the_mode_of_the_one_that_it_replaces() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        fs::write(&path, "old").unwrap();
+        for mode in [0o600, 0o640, 0o666, 0o400] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let (file, partial) = Partial::create(&path).unwrap();
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, mode);
+            partial.unwrap().finish(&file, File::sync_all).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+        }
     }
 }
