@@ -13,8 +13,7 @@ use super::place::{Place, Purpose};
 use super::store::Local;
 
 /// What to do instead of naming a server.
-const ASK_THE_SERVER: &str =
-    "a server tells the same at /metrics of its admin address (tablestone serve --admin ADDR:PORT)";
+const ASK_THE_SERVER: &str = "a server tells much of it at /metrics of its admin address (tablestone serve --admin ADDR:PORT)";
 
 /// What the help ends with.
 const EXAMPLES: &str = "\

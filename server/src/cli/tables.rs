@@ -19,6 +19,8 @@ Examples:
   tablestone tables --url http://127.0.0.1:10002";
 
 /// Lists tables, those of a data directory with estimates of how much they hold
+///
+/// Of entities, overwritten and deleted ones count until they are compacted away.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Tables {

@@ -110,6 +110,9 @@ fn tables_and_stat_tell_of_a_directory() {
         "{text}"
     );
 
+    let help = shell.out(&["tables", "--help"]);
+    assert!(help.contains("overwritten and deleted ones count until they are compacted"), "{help}");
+
     let stat: Value = serde_json::from_str(&shell.out(&["stat", "--json"])).unwrap();
     let bytes = stat["fileBytes"].as_u64().unwrap() + stat["memtableBytes"].as_u64().unwrap();
     assert!(bytes > 500_000, "{stat}");
