@@ -99,14 +99,17 @@ impl BatchWrite {
     }
 
     fn apply(mut self, pipeline: &Pipeline, table: &Incarnation) -> Applied<Version> {
-        if self.operations.len() > 1 || !self.has_conditions() {
+        let has_conditions = self.has_conditions();
+        if self.operations.len() > 1 || !has_conditions {
             self.prefetch(&pipeline.tree().view().active);
         }
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
         if let Some(refused) = table.refuse_if_dropped() {
             return refused;
         }
-        if let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches()) {
+        if has_conditions
+            && let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches())
+        {
             return failed;
         }
         if self.operations.is_empty() {
