@@ -13,7 +13,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Durability, Options, Recovery};
+use tablestone::{Database, Durability, Options, Recovery};
 
 use support::model::{Action, Condition, Operation, Write};
 use support::sim::{CRASH_STYLES, DIR, Script, Step, sim_options};
@@ -406,6 +406,37 @@ proptest! {
             script.run(&steps);
             env.crash(*style);
             script.check(&format!("life {number}"));
+        }
+    }
+}
+
+/// A process is killed between the write of a manifest's edit and its sync. What the next one finds of it in the system's
+/// cache is durable before anything is done that relies on it: log segments that it keeps get another name.
+#[test]
+fn an_edit_that_a_killed_process_left_unsynced_is_safe_before_it_counts() {
+    for (kill, power) in (14..22u64).flat_map(|kill| (4..26u64).map(move |power| (kill, power))) {
+        for style in CRASH_STYLES {
+            let env = SimEnv::new(kill * 100 + power);
+            let options = sim_options(&env).large_value_bytes(500);
+            let db = Database::open(DIR, options.clone()).unwrap();
+            let t = db.create_table("t").wait().unwrap();
+            for n in 0..8u8 {
+                t.insert("p", [n], [n; 1_000]).wait().unwrap();
+            }
+            // Nothing of what the process does from then on reaches the machine, which goes on.
+            env.crash_after(kill);
+            let _ = db.flush();
+            env.crash_after(0);
+            drop((t, db));
+            env.crash_after(power);
+            drop(Database::open(DIR, options.clone()));
+            env.crash(style);
+            let db = Database::open(DIR, options)
+                .unwrap_or_else(|error| panic!("{kill}, {power}, {style:?}: {error}"));
+            let t = db.table("t").unwrap();
+            for n in 0..8u8 {
+                assert_eq!(t.get("p", [n]).unwrap().unwrap().value, [n; 1_000]);
+            }
         }
     }
 }

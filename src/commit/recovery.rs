@@ -166,6 +166,16 @@ fn sync_name(disk: &dyn Disk, dir: &Path) -> Result<()> {
     }
 }
 
+/// How far the log has to go that is replayed; what is flushed may be gone from it. Files have what is not flushed, as
+/// those of a load, only once the log tells of it, durably.
+fn needed(tree: &Tree, log_end: Version, is_unknown: bool) -> Version {
+    match tree.newest() {
+        newest if log_end > newest => log_end,
+        newest if newest > tree.flushed() && !is_unknown => newest,
+        _ => Version::ZERO,
+    }
+}
+
 fn open_locked(
     dir: &Path,
     options: Options,
@@ -189,9 +199,7 @@ fn open_locked(
     // No manifest names the place yet, or the one that does is damaged.
     let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
-    // What is in table files may be gone from the log.
-    let reach = if log_end > tree.newest() { log_end } else { Version::ZERO };
-    let extent = wal::Extent { first, reach };
+    let extent = wal::Extent { first, reach: needed(&tree, log_end, is_unknown) };
     let purpose = if options.read_only { wal::Purpose::Read } else { wal::Purpose::Write };
     let replayed = replaying(target, |visit| {
         wal::replay(disk, dir, extent, options.recovery, purpose, visit)

@@ -4,7 +4,7 @@
 //! there, adds one twice, makes two files of a level overlap) is damage, never applied in part.
 //!
 //! Layout, in varints but for the first byte: edit format, next file id, flushed version, first
-//! log segment, in format 3 the version at which the log was closed; then four lists, each with its length
+//! log segment, in format 3 the version up to which the log has what is not flushed; then four lists, each with its length
 //! before it: files added (level, version bound of the range tombstones applied, description, from format 2
 //! on bytes of log segments that it refers to), file ids removed, range tombstones added and removed (start,
 //! end, version).
@@ -20,7 +20,7 @@ use crate::varint::{Decoder, push_slice, push_varint};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
-/// The newest layout of an edit this build knows: it may say where the log was closed.
+/// The newest layout of an edit this build knows: it may say how far the log goes.
 pub(crate) const EDIT_FORMAT: u8 = 3;
 /// The layout in which a file added ends with its referenced bytes.
 const EDIT_FORMAT_WITH_REFERENCES: u8 = 2;
@@ -46,7 +46,8 @@ pub(crate) struct Edit {
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
     pub(crate) flushed: Version,
     pub(crate) log_start: SegmentId,
-    /// The log was closed with everything up to this version in it, but for what is flushed; zero if it goes on.
+    /// The log has everything up to this version, but for what is flushed: it was closed so, or files went for what
+    /// it has. Zero if that is not said.
     pub(crate) log_end: Version,
     /// No file with this id or a later one was ever part of the tree.
     pub(crate) next_file: FileId,
@@ -121,7 +122,7 @@ impl Edit {
             flushed: Version::from_ticks(decoder.varint("the flushed version")?),
             log_start: SegmentId::new(decoder.varint("the first log segment")?),
             log_end: match format {
-                EDIT_FORMAT => Version::from_ticks(decoder.varint("where the log was closed")?),
+                EDIT_FORMAT => Version::from_ticks(decoder.varint("how far the log goes")?),
                 _ => Version::ZERO,
             },
             added: list(&mut decoder, "the number of files added", |d| file(d, format))?,

@@ -106,7 +106,8 @@ pub(crate) struct Manifest {
     retired: Vec<ManifestId>,
     /// Files of edits of which it is not known whether they are durable.
     doubtful: Vec<PathBuf>,
-    /// Zero unless the log is closed.
+    /// The log has to have everything up to this version that is not flushed; zero if it was closed by nobody, and no
+    /// file relies on it.
     log_end: Version,
 }
 
@@ -134,9 +135,9 @@ impl Manifest {
         }
     }
 
-    /// Notes where the log ended when it was closed, if it was. What comes after, as of a compaction that was at
-    /// work, says so too.
-    pub(crate) fn closed_with(&mut self, log_end: Version) -> Version {
+    /// Notes how far the log has to go, if that is known. What comes after, as of a compaction that was at work, says
+    /// so too.
+    pub(crate) fn reaches(&mut self, log_end: Version) -> Version {
         self.log_end = self.log_end.max(log_end);
         self.log_end
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::edit::{FileRecord, Inventory};
 use super::file::{Janitor, TableFile};
 use super::manifest::{CURRENT_TEMPORARY, ManifestId};
-use super::recover::{Recovered, recover};
+use super::recover::{Recovered, make_durable, recover};
 use super::state::{LevelState, assemble};
 use super::tree::{Found, OpenContext, Opened, Tree};
 use super::value_file::{ValueContext, ValueFile};
@@ -23,6 +23,7 @@ use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::{ReadMode, Recovery};
 use crate::sst::{self, FileId, FileMeta, Reader};
 use crate::tombstone::RangeTombstones;
+use crate::version::Version;
 use crate::wal::SegmentId;
 
 impl Tree {
@@ -50,8 +51,11 @@ impl Tree {
         let is_new = recovered.is_none();
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
         recovered.lost.extend(unreadable(around.as_ref()));
-        let is_unordered =
-            opening.recovery == Recovery::Salvage && opening.lacks_edits(&mut recovered)?;
+        if !is_new && recovered.lost.is_empty() && !opening.read_only {
+            make_durable(&*context.disk, opening.dir)?;
+        }
+        let is_salvage = opening.recovery == Recovery::Salvage;
+        let is_unordered = is_salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
         let log_end = inventory.log_end;
         let mut next_file = opening.next_file(inventory.next_file)?;
@@ -71,7 +75,11 @@ impl Tree {
             is_damaged,
             is_unordered,
         };
-        Ok(Opened { tree: Self::new(context, found), log_end, lost })
+        // Until that is flushed, the log has to have it; of what is salvaged it may have lost it.
+        let still_needed = if is_salvage { Version::ZERO } else { log_end };
+        let tree = Self::new(context, found);
+        tree.manifest.lock().reaches(still_needed);
+        Ok(Opened { tree, log_end, lost })
     }
 
     /// Begins background work, once the log was replayed: makes a new database exist, and removes

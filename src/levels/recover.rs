@@ -62,6 +62,18 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
     }
 }
 
+/// Makes durable what was read of the manifest, perhaps from the system's cache alone: a process that was killed, or
+/// whose sync failed, may have left it there. What follows relies on it.
+pub(super) fn make_durable(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let Some(id) = read_current(disk, &dir.join(CURRENT))? else { return Ok(()) };
+    let path = dir.join(id.file_name());
+    let Some(content) = Content::open(disk, &path)? else { return Ok(()) };
+    let bytes = content.read(content.len)?;
+    let written = content.file.write_at(&bytes, 0).and_then(|()| content.file.sync());
+    written.map_err(|e| Error::io("write to", &path, e))?;
+    disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))
+}
+
 fn newest_manifest(names: &[String]) -> ManifestId {
     names.iter().filter_map(|n| ManifestId::from_file_name(n)).max().unwrap_or(ManifestId::NONE)
 }

@@ -200,14 +200,7 @@ impl Tree {
                 self.metrics.files_moved.add(inputs.all().count() as u64);
                 Ok(())
             }
-            Task::Drop(files) => {
-                let removed: Vec<FileId> = files.iter().map(|(_, file)| file.id()).collect();
-                let count = removed.len() as u64;
-                self.install(Change { removed, ..Change::default() })?;
-                self.metrics.files_dropped_unread.add(count);
-                tracing::debug!(files = count, "dropped files that are deleted whole");
-                Ok(())
-            }
+            Task::Drop(files) => self.drop_files(files, Version::ZERO),
         }
     }
 
@@ -238,9 +231,19 @@ impl Tree {
         self.execute(&task)
     }
 
+    /// Removes files that are deleted whole. For what deletes them the log is needed up to a version.
+    fn drop_files(&self, files: &[(Level, Arc<TableFile>)], log_end: Version) -> Result<()> {
+        let removed: Vec<FileId> = files.iter().map(|(_, file)| file.id()).collect();
+        let count = removed.len() as u64;
+        self.install(Change { removed, log_end, ..Change::default() })?;
+        self.metrics.files_dropped_unread.add(count);
+        tracing::debug!(files = count, "dropped files that are deleted whole");
+        Ok(())
+    }
+
     /// Removes the files of which range tombstones in memtables delete all there is, without a flush, for which a
     /// full disk may have no room. The log is durable up to `durable`: no file goes before what deletes it is
-    /// there for good.
+    /// there for good, and the manifest says that it has to be there.
     ///
     /// # Errors
     /// What the manifest reports; the tree is then as it was.
@@ -253,15 +256,20 @@ impl Tree {
         let view = self.views.load();
         let bound = horizon.oldest().min(durable);
         let sets: Vec<_> = view.memtables().map(|memtable| memtable.range_tombstones()).collect();
-        let tombstones = sets.iter().flat_map(|set| set.iter()).filter(|t| t.version <= bound);
-        let covered = self.picker(&schedule, &horizon, &view).covered_by(tombstones);
-        let Some(task) = covered else { return Ok(()) };
-        let claimed = self.claim(&mut schedule, &task, Vec::new());
+        let tombstones = || {
+            sets.iter().flat_map(|set| set.iter()).filter(|tombstone| tombstone.version <= bound)
+        };
+        let covered = self.picker(&schedule, &horizon, &view).covered_by(tombstones());
+        let Some(task @ Task::Drop(files)) = &covered else { return Ok(()) };
+        let newest = tombstones().map(|tombstone| tombstone.version).max();
+        let claimed = self.claim(&mut schedule, task, Vec::new());
         drop(schedule);
-        let done = self.execute(&task);
+        let dropped = self
+            .ensure_manifest()
+            .and_then(|()| self.drop_files(files, newest.unwrap_or(Version::ZERO)));
         drop(claimed);
         self.debt_fell();
-        done
+        dropped
     }
 
     /// Makes new files part of the tree, across whose keys no other file [reaches](super::reserved).
@@ -350,6 +358,7 @@ impl Tree {
             drop(flushing);
             let mut schedule = self.schedule.lock();
             schedule.flushing = Failures::default();
+            schedule.is_full &= schedule.compacting.cause().is_some();
             schedule.quiet.end(self.clock.monotonic());
             drop(schedule);
             if let Some(hook) = self.on_flushed.get() {

@@ -248,7 +248,7 @@ pub(crate) struct Change {
     /// Filled in by [`LevelState::with`].
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
     pub(crate) flushed: Option<(Version, SegmentId)>,
-    /// The log was closed with everything up to this version in it; zero if it was not.
+    /// The log has everything up to this version that is not flushed, durably; zero if the change does not rely on it.
     pub(crate) log_end: Version,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct OpenContext<'a> {
 /// A tree, open, and what had to be left out of it.
 pub(crate) struct Opened {
     pub(crate) tree: Arc<Tree>,
-    /// The log was closed with everything up to this version in it; zero if it was not.
+    /// The log has everything up to this version that is not flushed; zero if nothing says so.
     pub(crate) log_end: Version,
     /// Only under [`Recovery::Salvage`](crate::Recovery::Salvage): what could not be read, and what
     /// is lost with it.
@@ -325,7 +325,7 @@ impl Tree {
         let new_files =
             change.added.iter().filter(|(_, file)| !change.removed.contains(&file.id()));
         let added = || new_files.map(|(_, file)| file.path().to_owned()).collect();
-        let log_end = manifest.closed_with(change.log_end);
+        let log_end = manifest.reaches(change.log_end);
         let whole = || Edit { log_end, ..next.to_edit(next_file) };
         let left_behind = manifest.commit(edit.as_ref(), whole, added)?;
         // Before anybody can find that nothing refers to them any more.

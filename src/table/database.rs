@@ -80,7 +80,9 @@ impl Database {
         let (inner, mut report) = (Arc::new(inner), opened.report);
         let salvages = inner.pipeline.options().recovery == Recovery::Salvage;
         let read_only = inner.pipeline.options().read_only;
-        let unfinished = if read_only { Ok(()) } else { load::abandon_unfinished(&inner) };
+        let keeps_rows = salvages && !report.lost.is_empty();
+        let unfinished =
+            if read_only { Ok(()) } else { load::abandon_unfinished(&inner, keeps_rows) };
         let strays = || if salvages { strays::name_strays(&inner) } else { Ok(Vec::new()) };
         match unfinished.and_then(|()| strays()) {
             Ok(renamed) => report.renamed_tables = renamed,

@@ -204,14 +204,15 @@ impl fmt::Debug for TableLoader {
     }
 }
 
-/// Forgets the loads that were not ended when the database was open before.
-pub(super) fn abandon_unfinished(inner: &Arc<Inner>) -> Result<()> {
+/// Forgets the loads that were not ended when the database was open before, with their rows, unless what says that one
+/// was ended may be lost.
+pub(super) fn abandon_unfinished(inner: &Arc<Inner>, keeps_rows: bool) -> Result<()> {
     let pipeline = inner.pipeline();
     let mut upto = Version::ZERO;
     for page in catalog(inner).query().partition(LOADS).pages() {
         for row in &page? {
             tracing::info!(table = %row.value.escape_ascii(), "forgot a load that was not finished");
-            upto = Catalog::abandon_left_load(pipeline, row.row_key)?;
+            upto = Catalog::abandon_left_load(pipeline, row.row_key, keeps_rows)?;
         }
     }
     pipeline.wait(upto)

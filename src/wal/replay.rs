@@ -202,13 +202,13 @@ impl Replay<'_> {
         self.around.is_some_and(|around| around.has_gaps(&id.path(self.dir)))
     }
 
-    /// A log that was closed ends where it ended then, or later.
+    /// A log that something was left to ends behind that.
     fn check_reaches(&mut self, reach: Version, first: SegmentId) -> Result<()> {
         if self.last >= reach {
             return Ok(());
         }
         let (id, end) = self.walks.last().map_or((first, 0), |walk| (walk.id, walk.end));
-        let expected = format!("a log up to version {reach}, with which it was closed");
+        let expected = format!("a log up to version {reach}, as the manifest has it");
         self.lose(id, Damage::new(end, expected, format!("its end at version {}", self.last)))
     }
 

@@ -2,6 +2,7 @@
 //! or says that it is read-only and why.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -294,6 +295,65 @@ fn r_e24_a_dropped_table_gives_its_space_back_without_room_for_a_flush() {
         assert_eq!(all_rows(&db.table("t").unwrap()).len(), 50);
         db.verify().unwrap();
     }
+}
+
+/// R-E22: the log that deletes them has to be there as long as nothing else does: an end of it that was damaged since is not
+/// taken for one that power tore, also by an opening after the next.
+#[test]
+fn r_e24_files_that_went_without_a_flush_need_what_deletes_them() {
+    for openings in 0..2 {
+        let env = SimEnv::new(8);
+        let (db, t) = filled(&env);
+        let large = db.create_table("large").wait().unwrap();
+        db.flush().unwrap();
+        large.insert("q", "r", "v").wait().unwrap();
+        db.flush().unwrap();
+        env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, u64::MAX));
+        db.drop_table("large").wait().unwrap();
+        db.flush().unwrap_err();
+        env.run_all();
+        assert!(db.stats().files_dropped_unread > 0);
+        env.crash(CrashStyle::LoseUnsynced);
+        drop((t, large, db));
+        for _ in 0..openings {
+            let db = open(&env).unwrap();
+            env.crash(CrashStyle::LoseUnsynced);
+            drop(db);
+        }
+        env.clear_faults();
+        // The record of the drop is the last of the segments that has the name.
+        let logs = env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(".log"));
+        let drops = logs.filter_map(|name| {
+            let path = Path::new(DIR).join(name);
+            let bytes = env.read_file(&path).unwrap();
+            let at = bytes.windows(5).rposition(|part| part == b"large")?;
+            Some((path, at))
+        });
+        let (path, at) = drops.max().unwrap();
+        env.flip(&path, at as u64).unwrap();
+        let opened = open(&env).map(|db| db.tables(None, 9));
+        assert!(matches!(opened, Err(Error::Corruption(_))), "{openings}: {opened:?}");
+    }
+}
+
+/// That a disk was full for a moment is forgotten once there is room.
+#[test]
+fn r_e03_small_files_are_joined_after_a_flush_found_no_room() {
+    let env = SimEnv::new(1);
+    let (db, t) = filled(&env);
+    env.fail(fault(Operation::Write, ".sst", ErrorKind::StorageFull, 1));
+    db.flush().unwrap_err();
+    env.advance(Duration::from_secs(60));
+    env.run_all();
+    for n in 0..100u8 {
+        t.insert("q", [n], [n; 50]).wait().unwrap();
+        db.flush().unwrap();
+        env.run_all();
+    }
+    env.advance(Duration::from_secs(60));
+    env.run_all();
+    let files: u64 = db.stats().levels.iter().map(|level| level.files).sum();
+    assert!(files < 30, "{files} files");
 }
 
 /// Memory has a bound, however urgent writes are.

@@ -2,7 +2,7 @@
 //! every reader, and is from then on a table as any other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::collection::{btree_set, vec};
@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 use tablestone::{
     Compression, Database, Durability, Entity, Error, Limit, Options, OutOfOrder, Precondition,
+    Recovery,
 };
 
 use crate::support::model::{self, Key, Model, TableModel, check_all, check_query, load};
@@ -582,4 +583,67 @@ fn a_large_table_is_loaded_compressed() {
     let stored = db.stats().file_bytes();
     assert!((64 << 10..2 * (64 << 10) + 1_000_000 / 4).contains(&stored), "{stored}");
     assert_eq!(all_rows(&db.table("t").unwrap()).len(), 10_000);
+}
+
+/// The name of a table in the log, from the first place on.
+fn places(env: &SimEnv, name: &[u8]) -> Vec<(PathBuf, u64)> {
+    let logs = env.list(DIR.as_ref()).into_iter().filter(|file| file.ends_with(".log"));
+    let places = logs.flat_map(|log| {
+        let path = Path::new(DIR).join(log);
+        let bytes = env.read_file(&path).unwrap();
+        let at = bytes.windows(name.len()).enumerate().filter(|(_, part)| *part == name);
+        at.map(|(at, _)| (path.clone(), at as u64)).collect::<Vec<_>>()
+    });
+    places.collect()
+}
+
+fn loaded_on(env: &SimEnv) -> Database {
+    let db = open(env).unwrap();
+    let mut loader = db.load_table("the loaded table").unwrap();
+    (0..100u8).for_each(|n| loader.put("p", [n], [7; 40]).unwrap());
+    loader.finish().unwrap();
+    db
+}
+
+/// R-E22: files have what the log does not tell of any more, so its end was not torn by power. The id is not given to another
+/// table; salvage gives the rows a name.
+#[test]
+fn r_e17_the_log_has_to_tell_of_what_was_loaded() {
+    let env = SimEnv::new(1);
+    let db = loaded_on(&env);
+    env.crash(CrashStyle::LoseUnsynced);
+    drop(db);
+    // Of both commits nothing is left that proves the other.
+    let (log, at) = places(&env, b"the loaded table").remove(0);
+    let mut bytes = env.read_file(&log).unwrap();
+    bytes[at as usize..].fill(0xAB);
+    env.write_file(&log, &bytes);
+    let opened = open(&env).map(|db| db.tables(None, 9));
+    assert!(matches!(opened, Err(Error::Corruption(_))), "{opened:?}");
+    let options = sim_options(&env).recovery(Recovery::Salvage);
+    let db = Database::open(DIR, options).unwrap();
+    assert!(!db.recovery_report().lost.is_empty());
+    let names = db.tables(None, 9).unwrap().names;
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert_eq!(all_rows(&db.table(&names[0]).unwrap()).len(), 100);
+    assert!(all_rows(&db.create_table("fresh").wait().unwrap()).is_empty());
+    drop(db);
+    assert_eq!(open(&env).unwrap().tables(None, 9).unwrap().names.len(), 2);
+}
+
+/// R-E22: where what says that a load was finished is lost, its rows are not.
+#[test]
+fn r_e17_salvage_keeps_the_rows_of_a_load_whose_end_is_lost() {
+    let env = SimEnv::new(1);
+    let db = loaded_on(&env);
+    // What follows proves that it was synced.
+    db.create_table("another").wait().unwrap();
+    db.close().unwrap();
+    let (log, at) = places(&env, b"the loaded table").remove(1);
+    env.flip(&log, at).unwrap();
+    assert!(open(&env).is_err());
+    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    let names = db.tables(None, 9).unwrap().names;
+    let rows = names.iter().map(|name| all_rows(&db.table(name).unwrap()).len());
+    assert_eq!(rows.sum::<usize>(), 100, "{names:?}");
 }

@@ -344,7 +344,7 @@ fn r_e22_a_closed_log_that_ends_early_is_damage() {
     let whole = env.read_file(&log).unwrap();
     let is_damage = |what: &str| match open(&env) {
         Err(Error::Corruption(damage)) => {
-            assert!(damage.to_string().contains("it was closed"), "{what}: {damage}");
+            assert!(damage.to_string().contains("a log up to version"), "{what}: {damage}");
         }
         opened => panic!("{what}: {opened:?}"),
     };

@@ -136,16 +136,19 @@ impl Catalog {
         pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
     }
 
-    /// Forgets a load that the process which began it did not end, by the RowKey that says so.
+    /// Forgets a load that the process which began it did not end, by the RowKey that says so, with all there is of it
+    /// unless `keeps_rows`.
     ///
     /// # Errors
     /// [`Error::Corruption`] if that is no id.
     pub(in crate::table) fn abandon_left_load(
         pipeline: &Pipeline,
         row_key: &[u8],
+        keeps_rows: bool,
     ) -> Result<Version> {
         let id = decode_id(row_key).map_err(|damage| in_catalog(pipeline, damage))?;
-        Ok(Self::abandon_load(pipeline, id, !is_blank(pipeline, id).unwrap_or(false)))
+        let deletes = !keeps_rows && !is_blank(pipeline, id).unwrap_or(false);
+        Ok(Self::abandon_load(pipeline, id, deletes))
     }
 }
 
