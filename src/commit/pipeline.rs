@@ -353,6 +353,10 @@ impl Pipeline {
         if self.tree.view().active.has_range_tombstones() {
             self.freeze_for_deletions();
         }
+        // Nothing is synced for nothing.
+        if !self.tree.view().memtables().any(|memtable| memtable.has_range_tombstones()) {
+            return;
+        }
         let visible = self.visible();
         let dropped = self.wait_durable(visible).and_then(|()| self.tree.drop_deleted(visible));
         if let Err(error) = dropped {

@@ -28,8 +28,9 @@ use crate::wal::SegmentId;
 
 impl Tree {
     /// Opens the files of a directory, or an empty tree for one that holds no database yet, and
-    /// says what was left out of it, which happens under salvage only. Changes nothing there but,
-    /// under salvage, the names of damaged files, beside which it writes what is whole of them.
+    /// says what was left out of it, which happens under salvage only. Changes nothing there (to write, the
+    /// manifest is written again as it is) but, under salvage, the names of damaged files, beside which it
+    /// writes what is whole of them.
     ///
     /// # Errors
     /// Damage, a format of the future, what the file system refuses.

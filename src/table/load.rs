@@ -4,7 +4,7 @@
 //! table or nothing of it, and no name ever leads to a part of it. For that the catalog says which
 //! id is being loaded from before the first file is part of the tree until the table has its name,
 //! both in the commit that gives it; what is left under an id that was not ended is deleted as a
-//! dropped table is.
+//! dropped table is, unless salvage may have lost that it was.
 //!
 //! The rows have the version of the commit that began the load, which is theirs alone. Readers at
 //! an older version than the one that gave the table its name see none of them.

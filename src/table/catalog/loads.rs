@@ -2,7 +2,7 @@
 //!
 //! In partition "loads" of table 0 each RowKey is the id of such a table, as a varint, and holds the name to be.
 //! Invariant: an id that is given out for a load is there until the commit that gives the table its name, or the
-//! one that deletes what there is of it.
+//! one that deletes what there is of it; salvage leaves that to be given another name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
