@@ -1,7 +1,7 @@
 //! [`Database`]: one directory, one owner; opens, closes, and gives out tables.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use super::catalog::{Catalog, TableList};
@@ -69,9 +69,11 @@ impl Database {
     /// [`Error::Io`].
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let dir = dir.as_ref();
-        let opened = commit::open(dir, options)?;
+        // The process may change its working directory.
+        let dir = path::absolute(dir).map_err(|e| Error::io("find", dir, e))?;
+        let opened = commit::open(&dir, options)?;
         let inner = Inner {
-            dir: dir.to_owned(),
+            dir,
             pipeline: opened.pipeline,
             catalog: Arc::default(),
             jobs: opened.jobs,
@@ -93,7 +95,7 @@ impl Database {
         Ok(Self { inner, report: Arc::new(report) })
     }
 
-    /// The directory.
+    /// The directory; what was relative is absolute.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.inner.dir

@@ -11,6 +11,7 @@ mod continuations;
 mod disk_full;
 mod disk_room;
 mod durable_writes;
+mod embedding;
 mod errors;
 mod estimates;
 mod hot_rows;
