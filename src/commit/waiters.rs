@@ -173,12 +173,15 @@ impl Wake for Unpark {
     }
 }
 
-/// The waker of this thread, made once: waiting allocates nothing.
+/// The waker of this thread, made once: waiting allocates nothing, but where the thread ends and has dropped it.
 pub(crate) fn thread_waker() -> Waker {
-    thread_local! {
-        static WAKER: Waker = Waker::from(Arc::new(Unpark(current())));
+    fn new() -> Waker {
+        Waker::from(Arc::new(Unpark(current())))
     }
-    WAKER.with(Waker::clone)
+    thread_local! {
+        static WAKER: Waker = new();
+    }
+    WAKER.try_with(Waker::clone).unwrap_or_else(|_| new())
 }
 
 #[cfg(test)]

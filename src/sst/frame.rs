@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -119,13 +120,22 @@ fn decompress(compressed: &[u8], out: &mut [u8]) -> std::io::Result<usize> {
         // A context costs more to make than a block to decompress.
         static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
     }
-    CONTEXT.with_borrow_mut(|context| {
+    with_context(&CONTEXT, |context| {
         let context = match context {
             Some(context) => context,
             None => context.insert(Decompressor::new()?),
         };
         context.decompress_to_buffer(compressed, out)
     })
+}
+
+/// Works with what this thread has, or with something new where the thread ends and has dropped that.
+fn with_context<C, T>(
+    context: &'static LocalKey<RefCell<Option<C>>>,
+    mut work: impl FnMut(&mut Option<C>) -> T,
+) -> T {
+    let worked = context.try_with(|context| work(&mut context.borrow_mut()));
+    worked.unwrap_or_else(|_| work(&mut None))
 }
 
 /// A payload as it is to be stored.
@@ -178,7 +188,7 @@ pub(super) fn compress(level: i32, payload: &[u8], out: &mut Vec<u8>) -> std::io
     }
     let start = out.len();
     out.resize(start + zstd::zstd_safe::compress_bound(payload.len()), 0);
-    let len = CONTEXT.with_borrow_mut(|context| {
+    let len = with_context(&CONTEXT, |context| {
         let (_, compressor) = match context {
             Some(kept) if kept.0 == level => kept,
             _ => context.insert((level, Compressor::new(level)?)),

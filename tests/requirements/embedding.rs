@@ -1,10 +1,49 @@
-//! What a program does around the engine does it no harm: it changes its working directory.
+//! What a program does around the engine does it no harm: its threads end with handles of theirs, and it changes its
+//! working directory.
 
+use std::cell::OnceCell;
 use std::process::Command;
 
 use tablestone::Database;
 
-use crate::support::options;
+use crate::support::wait::LIMIT;
+use crate::support::{TestDb, all_rows, options};
+
+/// What is kept for a thread is dropped as the thread ends, the newest first: what waits or reads then comes after
+/// all that the engine keeps for it.
+#[test]
+fn a_thread_that_ends_may_still_read_and_write_and_close() {
+    struct AtEnd(Database);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            read_and_write(&self.0, "at the end");
+        }
+    }
+    thread_local! {
+        static LAST: OnceCell<AtEnd> = const { OnceCell::new() };
+    }
+    fn read_and_write(db: &Database, row: &str) {
+        let t = db.table("t").unwrap();
+        // More than is kept of what was decompressed.
+        assert!(all_rows(&t).len() >= 2_000);
+        t.insert("p", row, "").wait_timeout(LIMIT).unwrap().expect("a disk");
+    }
+    let mut db = TestDb::new();
+    let rows = (0..2_000u32).map(|n| ("p", n.to_be_bytes(), [7; 200]));
+    db.t().import(rows).unwrap();
+    db.compact().unwrap();
+    db.close();
+    let again = Database::open(db.path(), options()).unwrap();
+    let ending = std::thread::spawn(move || {
+        LAST.with(|last| last.set(AtEnd(again.clone())).is_ok());
+        read_and_write(&again, "before");
+    });
+    ending.join().unwrap();
+    db.reopen();
+    for row in ["before", "at the end"] {
+        assert!(db.t().exists("p", row).unwrap());
+    }
+}
 
 const CHILD_MOVES: &str = "TABLESTONE_TEST_MOVES_TO";
 
