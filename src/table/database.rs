@@ -195,9 +195,10 @@ impl Database {
     ///
     /// Reads begin in the order they were given here, some at once: twice as many as there are
     /// processors, 8 at least. The hand-over between threads costs more than a read from memory
-    /// does, so hand over whole requests, not single gets. Nothing is begun once the database is
-    /// closed ([`Error::Closed`]); closing waits for what was. A panic of `reads` is that of the
-    /// caller who waits for them.
+    /// does, so hand over whole requests, not single gets. Streams and tasks that `reads` blocks on are done by its
+    /// thread; it must not wait for what other threads await of them, as all readers may do so. Nothing is begun
+    /// once the database is closed ([`Error::Closed`]); closing waits for what was. A panic of `reads` is that of
+    /// the caller who waits for them.
     ///
     /// ```
     /// use tablestone::{Database, Options, Result};

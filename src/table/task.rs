@@ -5,6 +5,7 @@
 //! there and wakes the waiter that registered under the same lock. So no waiter is forgotten.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -169,9 +170,16 @@ fn taken() -> Error {
 /// The work's place in the queue.
 struct Job<T>(Arc<Shared<T>>);
 
+thread_local! {
+    /// Whether this thread runs a job.
+    static RUNS_JOB: Cell<bool> = const { Cell::new(false) };
+}
+
 impl<T> Job<T> {
     fn run(self) {
+        let before = RUNS_JOB.replace(true);
         self.0.run();
+        RUNS_JOB.set(before);
     }
 }
 
@@ -190,6 +198,10 @@ impl<T> Future for Task<T> {
     type Output = Result<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        // Work that blocks on other work would keep it from a thread, if all of them do so.
+        if RUNS_JOB.get() {
+            self.shared.run();
+        }
         self.shared
             .take(context.waker())
             .map_or(Poll::Pending, |outcome| Poll::Ready(outcome.get()))
@@ -282,6 +294,20 @@ mod tests {
         let task = Task::spawn(&*jobs, move || Ok(thread::current().id() == here));
         assert!(task.wait().unwrap());
         assert!(env.step(), "its place in the queue is left");
+    }
+
+    /// As all threads may block on what has not begun.
+    #[test]
+    fn work_that_polls_work_does_it() {
+        let (env, jobs) = stepped();
+        let inner = Arc::clone(&jobs);
+        let task = Task::spawn(&*jobs, move || {
+            let mut within = Task::spawn(&*inner, || Ok(7));
+            Ok(matches!(poll(&mut within, &Arc::default()), Poll::Ready(Ok(7))))
+        });
+        assert!(env.step());
+        assert!(task.wait().unwrap());
+        assert!(poll(&mut Task::spawn(&*jobs, || Ok(7)), &Arc::default()).is_pending());
     }
 
     #[test]
