@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
         let (batch, bytes) = self
             .open
             .entry(partition_key.clone())
-            .or_insert_with(|| (Batch::new(partition_key.clone()), 0));
+            .or_insert_with(|| (Batch::new(&partition_key), 0));
         *bytes += value.len();
         batch.upsert(row_key, value);
         if batch.len() == ENTITIES_IN_A_BATCH || *bytes >= BYTES_IN_A_BATCH {

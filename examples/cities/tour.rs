@@ -162,7 +162,7 @@ pub(crate) fn rolled_back_batch(table: &Table, loaded: &Loaded) -> Outcome {
     let (taken, _) = rows.first_key_value().ok_or("the input has no entities")?;
     let (last, _) = rows.last_key_value().ok_or("the input has no entities")?;
     let new = [last.as_slice(), b" (new)"].concat();
-    let mut batch = Batch::new(partition_key.clone());
+    let mut batch = Batch::new(partition_key);
     batch.insert(new.clone(), "new");
     if last != taken {
         batch.delete(last.clone(), Precondition::Exists);

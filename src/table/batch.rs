@@ -52,15 +52,12 @@ pub struct Batch {
 impl Batch {
     /// An empty batch on one partition.
     #[must_use]
-    pub fn new(partition_key: impl Into<Vec<u8>>) -> Self {
-        Self { draft: Draft::new(partition_key.into()), merged_bytes: 0 }
-    }
-
-    /// The same for a PartitionKey that is copied: with room for what is put around it.
-    pub(super) fn with_partition(partition_key: &[u8]) -> Self {
+    pub fn new(partition_key: impl AsRef<[u8]>) -> Self {
+        let partition_key = partition_key.as_ref();
+        // With room for what is put around it.
         let mut copy = Vec::with_capacity(partition_key.len() + SHORT_PREFIX_BYTES);
         copy.extend_from_slice(partition_key);
-        Self::new(copy)
+        Self { draft: Draft::new(copy), merged_bytes: 0 }
     }
 
     /// Number of operations.

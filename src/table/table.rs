@@ -106,7 +106,7 @@ impl Table {
         partition_key: impl AsRef<[u8]>,
         operation: impl FnOnce(&mut Batch),
     ) -> Commit<Version> {
-        let mut batch = Batch::with_partition(partition_key.as_ref());
+        let mut batch = Batch::new(partition_key);
         operation(&mut batch);
         self.commit(batch)
     }

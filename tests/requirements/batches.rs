@@ -2,7 +2,7 @@
 
 use tablestone::{Batch, Error, Limit, Precondition, Version};
 
-use crate::support::fixture::value;
+use crate::support::fixture::{keys, value};
 use crate::support::{Depth, TestDb, all_rows};
 
 #[test]
@@ -40,6 +40,20 @@ fn r_e07_a_batch_mixes_kinds_and_gives_all_entities_its_version() {
         }
         assert!(t.get("p", "kept").unwrap().unwrap().version < version);
     }
+}
+
+/// As all keys are given.
+#[test]
+fn r_e07_a_batch_takes_its_partition_key_borrowed_too() {
+    let db = TestDb::new();
+    let t = db.t();
+    let (text, bytes) = (String::from("p"), b"p".to_vec());
+    let batches = [Batch::new(&text), Batch::new(&bytes), Batch::new(bytes.clone())];
+    for (row, mut batch) in (0..3u8).zip(batches) {
+        batch.insert([b'a' + row], "");
+        t.commit(batch).wait().unwrap();
+    }
+    assert_eq!(keys(&t.query().page().unwrap()), ["p/a", "p/b", "p/c"]);
 }
 
 #[test]

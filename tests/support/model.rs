@@ -449,7 +449,7 @@ pub fn start(
 
 fn batch(before: Option<&TableModel>, partition: u8, operations: &[Operation], step: u32) -> Batch {
     let pk = partition_key(partition);
-    let mut batch = Batch::new(pk.clone());
+    let mut batch = Batch::new(&pk);
     for &Operation { row, condition, ref action } in operations {
         let rk = row_key(row);
         let found = before.and_then(|table| table.get(&(pk.clone(), rk.clone())));
