@@ -80,10 +80,7 @@ fn count(series: &EntityTable, hour: usize) -> Result<usize, TableError> {
     for retries in 0.. {
         let read = series.get(EMPLOYEE, DAY)?;
         let counted: i32 = read.as_ref().and_then(|row| row.get_as(&name)).unwrap_or_default();
-        let unchanged = match read.as_ref().and_then(Entity::version) {
-            Some(version) => Precondition::Version(version),
-            None => Precondition::Absent,
-        };
+        let unchanged = Precondition::from(read.as_ref().and_then(Entity::version));
         // Only the one property is sent; the merge keeps the other 23.
         let point = Entity::new(EMPLOYEE, DAY).with(&*name, counted + 1);
         match series.merge(&point, unchanged).wait() {

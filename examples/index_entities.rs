@@ -78,10 +78,7 @@ fn try_hire(employees: &EntityTable, id: usize) -> Result<bool, TableError> {
     let (row_key, last) = (format!("{id:06}"), last_name(id));
     let list = employees.get(DEPARTMENT, last)?;
     // No list yet is a state like any other: it must still be missing when it is written.
-    let unchanged = match list.as_ref().and_then(Entity::version) {
-        Some(version) => Precondition::Version(version),
-        None => Precondition::Absent,
-    };
+    let unchanged = Precondition::from(list.as_ref().and_then(Entity::version));
     let mut ids = ids(list.as_ref());
     ids.push(&row_key);
 

@@ -45,6 +45,31 @@ pub enum Precondition {
     Version(Version),
 }
 
+/// It must be as it was read: at that version, or still absent.
+///
+/// ```
+/// use tablestone::{Database, Options, Precondition};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let table = database.create_table("visits").wait()?;
+/// for expected in 1..=3 {
+///     let read = table.get("de", "karl")?;
+///     let visits = read.as_ref().map_or(0, |row| row.value[0]) + 1;
+///     let unchanged = Precondition::from(read.map(|row| row.version));
+///     table.replace("de", "karl", unchanged, [visits]).wait()?; // the first time an insert
+///     assert_eq!(visits, expected);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+impl From<Option<Version>> for Precondition {
+    fn from(read: Option<Version>) -> Self {
+        read.map_or(Self::Absent, Self::Version)
+    }
+}
+
 /// So many entities are looked up together; of fewer it does not pay (DESIGN.md, 9.3).
 const MANY: usize = 8;
 /// The same where most of them are likely absent.

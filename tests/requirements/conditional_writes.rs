@@ -60,6 +60,24 @@ fn r_e05_replace_needs_existence_or_the_version() {
     });
 }
 
+/// What a read found is what a write insists on, also that there was nothing.
+#[test]
+fn r_e05_a_write_may_insist_on_what_was_read() {
+    with_entity(|_, t, version| {
+        for (row, found) in [("r", Some(version)), ("s", None)] {
+            let read = t.get("p", row).unwrap().map(|row| row.version);
+            assert_eq!(read, found);
+            t.replace("p", row, read.into(), "new").wait().unwrap();
+            let late = t.replace("p", row, read.into(), "newer").wait();
+            assert!(
+                matches!(late, Err(Error::VersionMismatch { .. } | Error::EntityExists { .. })),
+                "{late:?}"
+            );
+            assert_eq!(value(t.get("p", row).unwrap()), b"new");
+        }
+    });
+}
+
 #[test]
 fn r_e05_upsert_needs_nothing() {
     with_entity(|_, t, _| {
