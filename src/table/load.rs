@@ -54,6 +54,7 @@ use crate::version::Version;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "dropped before `finish`, it loads nothing"]
 pub struct TableLoader {
     inner: Arc<Inner>,
     name: Arc<LoadedName>,

@@ -10,7 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tablestone::env::{Clock, Disk, Env, Fault, Jobs, Operation, SimEnv};
 use tablestone::{
-    Database, Error, Page, Precondition, Query, Row, Snapshot, Table, TableView, Version,
+    Batch, Commit, Database, EntityBatch, EntityPage, EntityQuery, EntityStream, EntityTable,
+    EntityView, Error, KeyedRowStream, Page, Precondition, Query, Row, Snapshot, Table,
+    TableLoader, TableView, Task, Version,
 };
 
 use crate::support::fixture::value;
@@ -409,13 +411,24 @@ fn a_later_format_of_any_file_is_told_from_damage_and_left_alone() {
 #[test]
 fn handles_are_owned_and_shared_between_threads() {
     fn shared<T: Clone + Send + Sync + 'static>() {}
-    fn sent<T: Send + 'static>() {}
+    fn lent<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + Unpin + 'static>() {}
     shared::<Database>();
     shared::<Table>();
     shared::<TableView>();
+    shared::<EntityTable>();
+    shared::<EntityView>();
     shared::<Snapshot>();
     shared::<Row>();
+    lent::<Page>();
+    lent::<EntityPage>();
     sent::<Query>();
-    sent::<Page>();
-    sent::<tablestone::Commit<Version>>();
+    sent::<EntityQuery>();
+    sent::<Batch>();
+    sent::<EntityBatch>();
+    sent::<TableLoader>();
+    sent::<Commit<Version>>();
+    sent::<Task<Version>>();
+    sent::<KeyedRowStream>();
+    sent::<EntityStream>();
 }

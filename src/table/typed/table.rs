@@ -81,7 +81,8 @@ impl Deref for EntityTable {
 }
 
 impl EntityTable {
-    /// The same table, of bytes.
+    /// The same table, of bytes: also for what entities are no part of, as [`Table::delete_range`] and
+    /// [`Table::delete_partition`].
     #[must_use]
     pub fn as_bytes(&self) -> &Table {
         &self.table
