@@ -39,6 +39,9 @@ use crate::version::Version;
 /// The size of blocks that any device takes whole.
 pub const BLOCK_BYTES: usize = 4 << 10;
 
+/// No number in the name of a file gets so far: one who counts on from the last in a directory comes to no end.
+pub(crate) const NO_FILE_NUMBER: u64 = 1 << 62;
+
 /// So much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::edit::Edit;
-use crate::env::{Disk, DiskFile};
+use crate::env::{Disk, DiskFile, NO_FILE_NUMBER};
 use crate::error::{Error, Result};
 use crate::version::Version;
 
@@ -63,7 +63,7 @@ impl ManifestId {
 
     pub(super) fn from_file_name(name: &str) -> Option<Self> {
         let id = Self(name.strip_prefix(PREFIX)?.parse().ok()?);
-        (id.file_name() == name).then_some(id)
+        (id.file_name() == name && id.0 < NO_FILE_NUMBER).then_some(id)
     }
 }
 

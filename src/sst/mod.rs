@@ -51,6 +51,7 @@ mod windows;
 mod writer;
 
 pub(crate) use crate::cache::FileId;
+use crate::env::NO_FILE_NUMBER;
 pub(crate) use cursor::SstCursor;
 pub(crate) use filter::Probes;
 pub(crate) use lookup::{Lookup, Question};
@@ -71,5 +72,5 @@ pub(crate) fn file_name(id: FileId) -> String {
 pub(crate) fn parse_file_name(name: &str) -> Option<FileId> {
     let digits = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
     let id = FileId::new(digits.parse().ok()?);
-    (file_name(id) == name).then_some(id)
+    (file_name(id) == name && id.get() < NO_FILE_NUMBER).then_some(id)
 }

@@ -9,7 +9,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
-use crate::env::Disk;
+use crate::env::{Disk, NO_FILE_NUMBER};
 use crate::error::{Damage, Error, Result};
 pub(crate) use crate::reference::SegmentId;
 use crate::varint::Decoder;
@@ -56,7 +56,7 @@ impl SegmentId {
         let digits = name.strip_suffix(extension)?.strip_suffix('.')?;
         let id = Self::new(u64::from_str_radix(digits, 16).ok()?);
         // Also rules out other spellings of the number, such as a sign or capitals.
-        (id.to_string() == digits).then_some(id)
+        (id.to_string() == digits && id.get() < NO_FILE_NUMBER).then_some(id)
     }
 }
 

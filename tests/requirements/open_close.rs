@@ -19,7 +19,7 @@ use crate::support::fixture::value;
 use crate::support::sim::{DIR, open, sim_options};
 use crate::support::task::block_on;
 use crate::support::wait::{KilledOnDrop, lines, receive};
-use crate::support::{TestDb, options};
+use crate::support::{TestDb, all_rows, options};
 
 #[test]
 fn a_second_opening_is_refused_until_the_last_handle_is_gone() {
@@ -308,6 +308,32 @@ fn a_directory_of_something_else_is_refused_and_left_alone() {
     let names: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(names, ["letter.txt"]);
+}
+
+/// Files are numbered on from the last that is there, and no number follows the largest.
+#[test]
+fn files_with_numbers_that_none_comes_to_are_left_alone() {
+    let last = u64::MAX - 1;
+    for stray in [format!("{last}.sst"), format!("MANIFEST-{last}"), format!("{last:016x}.values")]
+    {
+        let (env, path) = (SimEnv::new(1), Path::new(DIR).join(&stray));
+        for life in 0..4u8 {
+            let db = open(&env).unwrap();
+            let t = db.create_table_if_missing("t").unwrap();
+            for row in 0..4 {
+                t.insert("p", [life, row], vec![row; 100_000]).wait().unwrap();
+                db.flush().unwrap();
+            }
+            assert_eq!(all_rows(&t).len(), 4 * usize::from(life + 1), "{stray}");
+            drop(t);
+            db.close().unwrap();
+            if life == 0 {
+                env.write_file(&path, b"a stray");
+            }
+        }
+        open(&env).unwrap().verify().unwrap();
+        assert_eq!(env.read_file(&path).unwrap(), b"a stray", "{stray}");
+    }
 }
 
 #[test]
