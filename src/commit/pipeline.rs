@@ -88,12 +88,12 @@ pub(crate) struct Pipeline {
     pub(super) restore_queued: AtomicBool,
     /// A look at deletions is queued.
     pub(super) look_queued: AtomicBool,
+    /// The memtable that was active at the last one.
+    pub(super) looked_at: Mutex<Weak<Memtable>>,
     /// Deletions that pages have stepped over since there was a try to be rid of them.
     pub(super) passed: AtomicU64,
     /// Such a try is queued.
     pub(super) shedding_queued: AtomicBool,
-    /// The memtable that was active at the last one.
-    pub(super) looked_at: Mutex<Weak<Memtable>>,
     pub(super) counters: CachePadded<Counters>,
     pub(super) this: Weak<Pipeline>,
 }
@@ -136,9 +136,9 @@ impl Pipeline {
             reserve,
             restore_queued: AtomicBool::new(false),
             look_queued: AtomicBool::new(false),
+            looked_at: Mutex::default(),
             passed: AtomicU64::new(0),
             shedding_queued: AtomicBool::new(false),
-            looked_at: Mutex::default(),
             counters: CachePadded::default(),
             this: Weak::clone(this),
         });

@@ -9,8 +9,8 @@
 //! no I/O), the swap of the view (no I/O). Writers take the last one only, when they freeze a
 //! memtable; readers take none.
 //!
-//! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` only what segments are
-//! called.
+//! Calls `merge`, `sst`, `memtable`, `cache`, and the ground floor; of `wal` what segments are called, and how
+//! a log begins.
 
 mod admission;
 pub(crate) mod bench;

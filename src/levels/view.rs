@@ -145,7 +145,7 @@ impl Views {
     pub(crate) fn freeze(&self, last: Version, log_start: SegmentId) -> bool {
         let fresh = Arc::new(Memtable::after_others(self.memtable_bytes, &self.chunks));
         self.replace(|view| {
-            if view.active.is_empty() && !view.active.has_range_tombstones() {
+            if view.active.is_empty() {
                 return None;
             }
             let frozen = Frozen { memtable: Arc::clone(&view.active), last, log_start };
