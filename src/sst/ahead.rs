@@ -3,9 +3,9 @@
 //! Invariant: it changes nothing but the time that later reads take. It reads no file: it looks at
 //! the index partition at hand and at what the cache has.
 
+use super::held::Held;
 use super::index::BlockHandle;
 use super::reader::Place;
-use super::source::Held;
 use crate::prefetch::{LINE_BYTES, prefetch};
 
 /// How far before it is read memory is asked for.

@@ -1,17 +1,17 @@
 //! [`SstCursor`]: a position in a table file.
 //!
-//! Forward, a cursor decodes entry after entry and keeps the key of the current one. In reverse it
-//! takes keys from a [`Run`], and looks up only the first key of a block, whose newest entry may
-//! be in a block before (DESIGN.md, 9.5 has figures).
+//! Forward, a cursor decodes entry after entry and keeps the key of the current one. How it goes back is
+//! in `backward.rs`.
 
 use super::Reader;
 use super::ahead::Ahead;
 use super::block::{Block, Shape};
 use super::current::{Advanced, Current, Older, VERSIONS_WALKED};
+use super::held::Held;
 use super::index::{BlockHandle, NEWEST};
 use super::reader::{BLOCK_END_BYTES, Place};
-use super::run::{FirstEntry, Run};
-use super::source::{Caching, Held};
+use super::run::Run;
+use super::source::Caching;
 use super::way::Way;
 use crate::entry::{Cursor, Entry, Kind, Walker};
 use crate::error::Result;
@@ -23,21 +23,21 @@ const KEY_ROOM: usize = 128;
 /// A position in a table file.
 #[derive(Debug)]
 pub(crate) struct SstCursor<'a> {
-    reader: &'a Reader,
-    caching: Caching,
+    pub(super) reader: &'a Reader,
+    pub(super) caching: Caching,
     way: Way,
-    block: Option<OpenBlock<'a>>,
-    current: Current,
-    run: Run,
+    pub(super) block: Option<OpenBlock<'a>>,
+    pub(super) current: Current,
+    pub(super) run: Run,
 }
 
 /// The data block that the cursor is in.
 #[derive(Debug)]
-struct OpenBlock<'a> {
+pub(super) struct OpenBlock<'a> {
     place: Place<'a>,
-    handle: BlockHandle,
-    held: Held<'a>,
-    shape: Shape,
+    pub(super) handle: BlockHandle,
+    pub(super) held: Held<'a>,
+    pub(super) shape: Shape,
     ahead: Ahead<'a>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> SstCursor<'a> {
 
     /// Whether (`key`, `at`) is between the current entry and the end of its block: a seek
     /// there needs no index.
-    fn may_be_in_block(&self, key: &[u8], at: Version) -> Result<bool> {
+    pub(super) fn may_be_in_block(&self, key: &[u8], at: Version) -> Result<bool> {
         let Some(open) = self.block.as_ref().filter(|_| self.current.valid) else {
             return Ok(false);
         };
@@ -79,14 +79,14 @@ impl<'a> SstCursor<'a> {
     }
 
     /// Is on no entry until one is read.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.current.valid = false;
         self.current.kept = 0;
         self.run.clear();
     }
 
     /// Opens a data block; `false` if there is none.
-    fn open(&mut self, place: Option<Place<'a>>) -> Result<bool> {
+    pub(super) fn open(&mut self, place: Option<Place<'a>>) -> Result<bool> {
         self.block = None;
         let Some(place) = place else { return Ok(false) };
         let handle = place.handle()?;
@@ -130,7 +130,7 @@ impl<'a> SstCursor<'a> {
         Ok(true)
     }
 
-    fn open_previous(&mut self) -> Result<bool> {
+    pub(super) fn open_previous(&mut self) -> Result<bool> {
         let previous = match self.block.take() {
             Some(open) => open.place.previous()?,
             None => None,
@@ -215,100 +215,6 @@ impl<'a> SstCursor<'a> {
             self.step()?;
         }
         Ok(())
-    }
-
-    /// Goes to the newest entry of the current key at or before `at`, if it is near. The run stays, as
-    /// the block does.
-    fn go_older(&mut self, at: Version) -> Result<Older> {
-        let Some(open) = &self.block else { return Ok(Older::IsNone) };
-        let block = Block::walk(open.held.payload(), open.shape);
-        let gone = self.current.go_older(&block, at);
-        gone.map_err(|damage| self.reader.damage(damage, &open.handle))
-    }
-
-    /// The same where it may be in a block after, or behind many entries of the key; if there is none,
-    /// goes to the key before.
-    #[cold]
-    fn seek_older(&mut self, at: Version) -> Result<()> {
-        let is_at_end = self.block.as_ref().is_some_and(|open| self.current.next >= open.shape.end);
-        if is_at_end && self.may_be_in_block(&self.current.key, at)? {
-            // It would be in this block, but is not.
-            return self.previous_key();
-        }
-        let key = self.current.key.clone();
-        self.seek_version(&key, at)?;
-        if self.current.valid && self.current.key == key {
-            return Ok(());
-        }
-        self.seek_last(Some(&key))
-    }
-
-    /// Positions on the newest entry of the last key, or of the last before `before`.
-    fn seek_last(&mut self, before: Option<&[u8]>) -> Result<()> {
-        self.leave();
-        let place = match before {
-            Some(key) => self.reader.place(key, NEWEST, self.caching)?,
-            None => None,
-        };
-        let place = match place {
-            Some(place) => Some(place),
-            None => {
-                let last = self.reader.directory().top.len().checked_sub(1);
-                let last = last.map(|p| self.reader.partition(p, self.caching)).transpose()?;
-                last.flatten().map(Place::last)
-            }
-        };
-        if self.open(place)? { self.go_back(before) } else { Ok(()) }
-    }
-
-    /// Goes to the last key before `before` in the open block or those before it.
-    fn go_back(&mut self, before: Option<&[u8]>) -> Result<()> {
-        loop {
-            if self.fill_run(before)? {
-                return self.pop_run();
-            }
-            if !self.open_previous()? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Notes the keys of the last run of the open block that begins before `before`, if any does.
-    fn fill_run(&mut self, before: Option<&[u8]>) -> Result<bool> {
-        let Some(open) = &self.block else { return Ok(false) };
-        let run = &mut self.run;
-        let filled = Block::parse(open.held.payload()).and_then(|block| {
-            let restarts = match before {
-                Some(key) => block.restarts_before(key, NEWEST)?,
-                None => block.restarts(),
-            };
-            run.fill(&block, restarts, before)?;
-            Ok(!run.is_empty())
-        });
-        filled.map_err(|damage| self.reader.damage(damage, &open.handle))
-    }
-
-    /// Goes to the last key of the run.
-    fn pop_run(&mut self) -> Result<()> {
-        let Some(open) = &self.block else { return Ok(()) };
-        let (current, run) = (&mut self.current, &mut self.run);
-        current.valid = false;
-        current.kept = 0;
-        let popped = Block::parse(open.held.payload()).and_then(|block| {
-            let first = run.pop(&block, &mut current.key)?;
-            if let Some(FirstEntry::At(offset)) = first {
-                current.set_body(&block, &block.entry(offset)?)?;
-            }
-            Ok(first)
-        });
-        match popped {
-            Ok(Some(FirstEntry::Unknown)) => {
-                let key = std::mem::take(&mut self.current.key);
-                self.seek_version(&key, NEWEST)
-            }
-            Ok(_) => Ok(()),
-            Err(damage) => Err(self.reader.damage(damage, &open.handle)),
-        }
     }
 }
 

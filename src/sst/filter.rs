@@ -8,21 +8,13 @@
 
 use std::ops::Range;
 
-use bloomfilter::Bloom;
 use bloomfilter::reexports::siphasher::sip::SipHasher13;
 
 use super::frame::TRAILER_BYTES;
 use crate::error::Damage;
 
-/// At 16 bits and 7 probes an item, 0.07 % of absent keys pass. Each costs a read of the device where
-/// data outgrows memory, and at 10 bits they were a half of what absent keys cost there.
-const BITS_PER_ITEM: usize = 16;
-/// The crate takes as many probes as suit so many bits an item: 7. With the 11 that suit 16 bits a
-/// third less would pass, and every item would cost half as much again when it is written.
-const BITS_PROBED_FOR: usize = 10;
-const FILTER_BYTES: usize = 4 << 10;
 /// Stored in every filter; fixed so that a file's bytes depend on its entries alone.
-const SEED: [u8; 32] = *b"tablestone filters: a fixed seed";
+pub(super) const SEED: [u8; 32] = *b"tablestone filters: a fixed seed";
 /// The layout that the crate writes.
 const LAYOUT: u8 = 1;
 /// The modulus of the third probe and all after it.
@@ -37,100 +29,7 @@ pub(super) fn filter_of(hash: u64, filters: usize) -> usize {
 }
 
 /// Bytes before the bits.
-const HEAD_BYTES: usize = 1 + 8 + 4 + 32;
-
-/// Collects the hashes of a file's keys and partitions.
-#[derive(Debug, Default)]
-pub(super) struct FilterBuilder {
-    hashes: Vec<u64>,
-}
-
-impl FilterBuilder {
-    pub(super) fn add(&mut self, hash: u64) {
-        self.hashes.push(hash);
-    }
-
-    /// Bytes the filters will take.
-    pub(super) fn len(&self) -> usize {
-        self.hashes.len() * BITS_PER_ITEM / 8
-    }
-
-    /// The encoded filters; at least one.
-    pub(super) fn finish(self) -> impl Iterator<Item = Vec<u8>> {
-        let filters = self.len().div_ceil(FILTER_BYTES).max(1);
-        let (grouped, ends) = self.group(filters);
-        let mut start = 0;
-        ends.into_iter().map(move |end| {
-            let hashes = grouped.get(start..end).unwrap_or_default();
-            start = end;
-            encode_filter(hashes)
-        })
-    }
-
-    /// The hashes with those of one filter next to each other, and where those of each end. Their
-    /// order within a filter makes no difference, so they need not be sorted.
-    fn group(self, filters: usize) -> (Vec<u64>, Vec<usize>) {
-        let mut next = vec![0; filters];
-        for &hash in &self.hashes {
-            if let Some(count) = next.get_mut(filter_of(hash, filters)) {
-                *count += 1;
-            }
-        }
-        let mut start = 0;
-        for count in &mut next {
-            start += std::mem::replace(count, start);
-        }
-        let mut grouped = vec![0; self.hashes.len()];
-        for hash in self.hashes {
-            if let Some(at) = next.get_mut(filter_of(hash, filters))
-                && let Some(place) = grouped.get_mut(*at)
-            {
-                *place = hash;
-                *at += 1;
-            }
-        }
-        (grouped, next)
-    }
-}
-
-fn encode_filter(hashes: &[u64]) -> Vec<u8> {
-    let bytes = (hashes.len().max(1) * BITS_PER_ITEM).div_ceil(8);
-    // Fails only for a size or number of items of zero.
-    let Ok(bloom) = Bloom::<u64>::new_with_seed(bytes, bytes * 8 / BITS_PROBED_FOR, &SEED) else {
-        return Vec::new();
-    };
-    let probes = bloom.number_of_hash_functions();
-    let mut encoded = bloom.into_bytes();
-    let head = encoded.len() - bytes;
-    let (_, bits) = encoded.split_at_mut(head);
-    let len = Divisor::new(bytes as u64 * 8);
-    for hash in hashes {
-        set(bits, len, probes, *hash);
-    }
-    encoded
-}
-
-/// Sets the bits of the item with this hash.
-#[inline]
-fn set(bits: &mut [u8], len: Divisor, probes: u32, hash: u64) {
-    let mut set_bit = |probe| {
-        let bit = len.remainder(probe);
-        if let Some(byte) = bits.get_mut((bit / 8) as usize) {
-            *byte |= 1 << (bit % 8);
-        }
-    };
-    // Sums, not the products of `Probes::probe`: these are 3 to 4 % of a flush's or compaction's instructions.
-    let Probes { first, second } = Probes::of(hash);
-    set_bit(first);
-    if probes > 1 {
-        set_bit(second);
-    }
-    let mut sum = first.wrapping_add(second);
-    for _ in 2..probes {
-        sum = sum.wrapping_add(second);
-        set_bit(later_probe(sum));
-    }
-}
+pub(super) const HEAD_BYTES: usize = 1 + 8 + 4 + 32;
 
 /// A divisor of many numbers, whose remainders take two multiplications each and no division.
 #[derive(Clone, Copy, Debug)]
@@ -142,12 +41,12 @@ pub(super) struct Divisor {
 
 impl Divisor {
     /// For a divisor from 1 to 2^63.
-    fn new(divisor: u64) -> Self {
+    pub(super) fn new(divisor: u64) -> Self {
         Self { divisor, inverse: u64::MAX / divisor }
     }
 
     #[inline]
-    fn remainder(self, number: u64) -> u64 {
+    pub(super) fn remainder(self, number: u64) -> u64 {
         // It lacks less than number / 2^64 of the quotient, so rounded down it is that or one less.
         let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
         let rest = number - quotient * self.divisor;
@@ -168,7 +67,7 @@ fn second_probe([_, _, c, d]: [u64; 4], hash: u64) -> u64 {
 
 /// A probe after these: `sum` is the first and as many times the second as there are probes before it.
 #[inline]
-fn later_probe(sum: u64) -> u64 {
+pub(super) fn later_probe(sum: u64) -> u64 {
     sum.checked_sub(LARGEST_PRIME).unwrap_or(sum)
 }
 
@@ -189,8 +88,8 @@ const SEED_KEYS: [u64; 4] = match SEED.as_chunks().0 {
 /// What an item's hash is hashed to by every filter, as long as all have the one seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probes {
-    first: u64,
-    second: u64,
+    pub(super) first: u64,
+    pub(super) second: u64,
 }
 
 impl Probes {
@@ -344,8 +243,10 @@ impl Rest<'_> {
 
 #[cfg(test)]
 mod tests {
+    use bloomfilter::Bloom;
     use proptest::prelude::*;
 
+    use super::super::filter_builder::{FilterBuilder, encode_filter};
     use super::*;
     use crate::key;
 
@@ -375,13 +276,6 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_about_a_page_each() {
-        let filters = filters(20_000);
-        assert_eq!(filters.len(), 10);
-        assert!(filters.iter().all(|f| f.len() < FILTER_BYTES + 512));
-    }
-
-    #[test]
     fn a_filter_without_bits_or_probes_is_damage() {
         let whole = encode_filter(&[1, 2, 3]);
         assert!(Filter::parse(&whole).is_ok());
@@ -402,21 +296,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn each_hash_goes_to_its_filter(
-            hashes in proptest::collection::vec(any::<u64>(), 0..300),
-            filters in 1usize..20,
-        ) {
-            let (grouped, ends) = FilterBuilder { hashes: hashes.clone() }.group(filters);
-            let mut start = 0;
-            for (filter, &end) in ends.iter().enumerate() {
-                prop_assert!(grouped[start..end].iter().all(|&h| filter_of(h, filters) == filter));
-                start = end;
-            }
-            let sorted = |mut hashes: Vec<u64>| { hashes.sort_unstable(); hashes };
-            prop_assert_eq!(sorted(grouped), sorted(hashes));
-        }
-
         /// Its answer is the crate's, for any bits, seeds and number of probes.
         #[test]
         fn it_answers_as_the_crate_that_writes_it(
@@ -436,19 +315,6 @@ mod tests {
                 prop_assert_eq!(rest.is_some_and(Rest::may_contain), bloom.check(&hash));
                 prop_assert_eq!(rest.is_some(), filter.ask(hash).is_some());
             }
-        }
-
-        /// The bits are those that the crate sets.
-        #[test]
-        fn a_filter_is_what_the_crate_writes(
-            hashes in proptest::collection::vec(any::<u64>(), 0..300),
-        ) {
-            let encoded = encode_filter(&hashes);
-            let bits = Filter::parse(&encoded).unwrap().bits.len();
-            let items = bits * 8 / BITS_PROBED_FOR;
-            let mut bloom = Bloom::<u64>::new_with_seed(bits, items, &SEED).unwrap();
-            hashes.iter().for_each(|hash| bloom.set(hash));
-            prop_assert_eq!(encoded, bloom.into_bytes());
         }
 
         #[test]

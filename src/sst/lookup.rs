@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::block::Block;
 use super::filter::{FirstBits, Probes, filter_of};
+use super::held::Held;
 use super::index::{BlockHandle, NEWEST};
 use super::reader::{BLOCK_END_BYTES, INDEX_END_BYTES, Reader};
 use super::row;
-use super::source::{Caching, Held};
+use super::source::Caching;
 use crate::cache::{BlockOffset, Hint};
 use crate::entry::Found;
 use crate::error::Result;

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::block::Block;
+use super::held::Held;
 use super::index::NEWEST;
 use super::lookup::{Company, Lookup};
 use super::reader::Reader;
-use super::source::Held;
 use crate::cache::BlockOffset;
 use crate::entry::Found;
 use crate::error::Result;

@@ -4,7 +4,7 @@
 //!              Writer ──►  data block*, index partition*, filter*, directory, footer  ──► Reader
 //!  block   entries in key order, prefix-compressed     (block.rs, stored as frame.rs says)
 //!  index   fence → block, in two levels                (index.rs)
-//!  filter  hashes of keys and partitions               (filter.rs)
+//!  filter  hashes of keys and partitions               (filter.rs, filter_builder.rs)
 //!  lookup  by one key, or by several in order (lookup.rs, lookups.rs)
 //!  source  from mapping or cache, checksums verified once (source.rs)
 //! ```
@@ -13,9 +13,10 @@
 //! are in one file; a file never changes once it has its footer. Every byte is under a checksum
 //! that knows its file and offset, and nothing is given out that did not pass (R-E22).
 //!
-//! This room calls cache, key, entry, error, options, prefetch, varint, version and env.
+//! This room calls cache, key, entry, error, options, prefetch, reference, varint, version and env.
 
 mod ahead;
+mod backward;
 pub(crate) mod bench;
 mod bits;
 mod block;
@@ -24,11 +25,14 @@ mod current;
 mod cursor;
 mod estimate;
 mod filter;
+mod filter_builder;
 mod filter_index;
 mod footer;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod held;
+mod hinted;
 mod index;
 mod lookup;
 mod lookups;

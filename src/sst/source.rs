@@ -10,18 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bits::Bits;
-use super::frame::{Frame, TRAILER_BYTES, zeros};
+use super::frame::{Frame, zeros};
+use super::held::{Held, prefetch_lines};
 use super::index::BlockHandle;
 use super::way::Way;
 use super::windows::Windows;
-use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber, Hint};
+use crate::cache::{BlockCache, BlockOffset, FileId, FileNumber};
 use crate::env::{self, Backing, Disk, DiskFile, Mapping};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::prefetch::{LINE_BYTES, prefetch};
-
-/// What a lookup by a hint reads of the end of a block: one restart, and what follows them all.
-const HINTED_END_BYTES: usize = 2 * LINE_BYTES;
 
 /// What a read does to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,54 +33,15 @@ pub(super) enum Caching {
     Distrust,
 }
 
-/// A payload, held for as long as it is needed.
-#[derive(Clone, Debug)]
-pub(super) enum Held<'a> {
-    /// In the mapping.
-    Mapped(&'a [u8]),
-    /// An uncompressed frame, shared with the cache.
-    Shared(Arc<[u8]>),
-    /// The same, read for this one alone.
-    Read(Arc<[u8]>),
-}
-
-impl Held<'_> {
-    /// Brings near a part of the payload.
-    #[inline]
-    pub(super) fn prefetch(&self, range: Range<usize>) {
-        prefetch_lines(self.payload(), range);
-    }
-
-    /// The same of its last bytes, if it is the cache's: of what is read in place they are asked for
-    /// [before](Source::prefetch_end) it is loaded, and what was just read is near.
-    #[inline]
-    pub(super) fn prefetch_shared_end(&self, bytes: usize) {
-        if let Self::Shared(_) = self {
-            let end = self.payload().len();
-            self.prefetch(end.saturating_sub(bytes)..end);
-        }
-    }
-
-    #[inline]
-    pub(super) fn payload(&self) -> &[u8] {
-        match self {
-            Self::Mapped(payload) => payload,
-            Self::Shared(frame) | Self::Read(frame) => {
-                frame.get(..frame.len().saturating_sub(TRAILER_BYTES)).unwrap_or_default()
-            }
-        }
-    }
-}
-
 #[derive(Debug)]
-enum Access {
+pub(super) enum Access {
     Mapped(Mapped),
     Positioned(Arc<dyn DiskFile>),
 }
 
 #[derive(Debug)]
-struct Mapped {
-    map: Mapping,
+pub(super) struct Mapped {
+    pub(super) map: Mapping,
     /// Which blocks were found right.
     checked: Bits,
     windows: Windows,
@@ -92,14 +51,14 @@ struct Mapped {
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
-    id: FileId,
+    pub(super) id: FileId,
     len: u64,
-    cache: Arc<BlockCache>,
+    pub(super) cache: Arc<BlockCache>,
     /// By which hints name it.
-    number: Option<FileNumber>,
+    pub(super) number: Option<FileNumber>,
     /// Whether rows of this file were put into the cache: of what is read in place none are.
     has_rows: AtomicBool,
-    access: Access,
+    pub(super) access: Access,
 }
 
 impl Drop for Source {
@@ -162,49 +121,6 @@ impl Source {
     #[inline]
     pub(super) fn id(&self) -> FileId {
         self.id
-    }
-
-    /// Brings near what [`recall`](Self::recall) reads.
-    #[inline]
-    pub(super) fn prefetch_hints(&self, key_hash: u64) {
-        self.cache.hints().prefetch(key_hash);
-    }
-
-    /// Where the key with this hash may be.
-    #[inline]
-    pub(super) fn recall(&self, key_hash: u64) -> Option<Hint> {
-        self.cache.hints().recall(self.number.as_ref()?, key_hash)
-    }
-
-    /// Brings near what a hint leads to, if that is read in place.
-    #[inline]
-    pub(super) fn prefetch_hinted(&self, hint: &Hint) {
-        if !hint.is_cached {
-            let at = |offset: usize| hint.offset + offset as u64;
-            self.prefetch(at(hint.len.saturating_sub(HINTED_END_BYTES))..at(hint.len));
-            self.prefetch(at(hint.walked.start)..at(hint.walked.end));
-        }
-    }
-
-    /// Notes where the key with this hash is: in a block of this file that was loaded.
-    pub(super) fn note(&self, key_hash: u64, hint: &Hint) {
-        if let Some(number) = &self.number {
-            self.cache.hints().note(number, key_hash, hint);
-        }
-    }
-
-    /// The payload of the block that a hint names, if it can be had at once.
-    #[inline]
-    pub(super) fn load_hinted(&self, hint: &Hint) -> Option<Held<'_>> {
-        if hint.is_cached {
-            let held = Held::Shared(self.cache.block(self.id, BlockOffset(hint.offset))?);
-            held.prefetch_shared_end(HINTED_END_BYTES);
-            held.prefetch(hint.walked.clone());
-            return Some(held);
-        }
-        // What is read in place was checked before it was noted.
-        let Access::Mapped(Mapped { map, .. }) = &self.access else { return None };
-        Frame::plain_payload(part(map, hint.offset, hint.len)?).map(Held::Mapped)
     }
 
     /// The row of the key with this hash, if the cache has it.
@@ -455,14 +371,6 @@ impl Source {
     }
 }
 
-/// Brings near the lines of a range of bytes, and the one of its last.
-fn prefetch_lines(bytes: &[u8], range: Range<usize>) {
-    let last = range.end.saturating_sub(1);
-    for at in range.step_by(LINE_BYTES).chain([last]) {
-        prefetch(bytes.as_ptr().wrapping_add(at));
-    }
-}
-
 /// The bytes of a stored block, with its trailer.
 #[inline]
 fn stored<'a>(map: &'a Mapping, handle: &BlockHandle, in_order: bool) -> Option<&'a [u8]> {
@@ -470,6 +378,6 @@ fn stored<'a>(map: &'a Mapping, handle: &BlockHandle, in_order: bool) -> Option<
 }
 
 #[inline]
-fn part(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
+pub(super) fn part(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..)?.get(..len)
 }

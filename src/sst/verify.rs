@@ -3,9 +3,10 @@
 use super::Reader;
 use super::block::Block;
 use super::filter::{Filter, filter_of};
+use super::held::Held;
 use super::index::BlockHandle;
 use super::meta::Tally;
-use super::source::{Caching, Held};
+use super::source::Caching;
 use super::way::Way;
 use crate::entry::Entry;
 use crate::error::{Damage, Result};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::block_builder::{BlockBuilder, RestartInterval};
-use super::filter::FilterBuilder;
+use super::filter_builder::FilterBuilder;
 use super::filter_index::FilterIndex;
 use super::footer::Directory;
 use super::frame::Body;
