@@ -21,6 +21,7 @@ mod keys_and_order;
 mod large_values;
 mod limits;
 mod load;
+mod load_failures;
 mod log_segments;
 mod many_partitions;
 mod multi_get;
