@@ -1,9 +1,8 @@
 //! The binary: reads the command line and does what it says.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use tablestone_server::cli::{Cli, with_causes};
+use tablestone_server::cli::Cli;
 
 /// Requests allocate much that is small and soon freed. Beside glibc's allocator an entity group
 /// transaction of 100 takes 550 µs of a processor, not 650, a get 9.3 µs, not 10.0:
@@ -12,12 +11,5 @@ use tablestone_server::cli::{Cli, with_causes};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match Cli::read().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody may be there to read it.
-            let _ = writeln!(std::io::stderr(), "error: {}", with_causes(&*error));
-            ExitCode::FAILURE
-        }
-    }
+    Cli::read().run()
 }

@@ -72,14 +72,17 @@ mod store;
 mod tables;
 mod verify;
 
+use std::process::ExitCode;
+
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use self::running::Notices;
+
 /// What a command fails with: text for the person who gave it.
-pub type CliError = Box<dyn std::error::Error + Send + Sync>;
+type CliError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error's text, and its causes' where it does not have them.
-#[must_use]
-pub fn with_causes(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -114,6 +117,27 @@ enum Command {
 }
 
 impl Command {
+    /// How it is told what it fails with.
+    fn notices(&self) -> Notices {
+        match self {
+            Self::Serve(serve) => serve.notices(),
+            _ => Notices::Plain,
+        }
+    }
+
+    fn run(self) -> Result<(), CliError> {
+        match self {
+            Self::Serve(serve) => serve.run(),
+            Self::Import(import) => import.run(),
+            Self::Export(export) => export.run(),
+            Self::Query(query) => query.run(),
+            Self::Tables(tables) => tables.run(),
+            Self::Stat(stat) => stat.run(),
+            Self::Verify(verify) => verify.run(),
+            Self::Salvage(salvage) => salvage.run(),
+        }
+    }
+
     /// What can be done where it finds damage.
     fn advice(&self) -> &'static str {
         match self {
@@ -143,27 +167,17 @@ impl Cli {
         Self::from_arg_matches(&grammar.get_matches()).unwrap_or_else(|error| error.exit())
     }
 
-    /// Does what the command line says.
-    ///
-    /// # Errors
-    /// [`CliError`], to be shown [with its causes](with_causes).
-    pub fn run(self) -> Result<(), CliError> {
-        let advice = self.command.advice();
-        let outcome = match self.command {
-            Command::Serve(serve) => serve.run(),
-            Command::Import(import) => import.run(),
-            Command::Export(export) => export.run(),
-            Command::Query(query) => query.run(),
-            Command::Tables(tables) => tables.run(),
-            Command::Stat(stat) => stat.run(),
-            Command::Verify(verify) => verify.run(),
-            Command::Salvage(salvage) => salvage.run(),
-        };
-        match outcome {
+    /// Does what the command line says, and tells of what it fails with.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let (advice, notices) = (self.command.advice(), self.command.notices());
+        match self.command.run() {
             // Who reads the output has seen enough.
-            Err(error) if output::is_closed(&*error) => Ok(()),
-            Err(error) => Err(damage::advised(error, advice)),
-            Ok(()) => Ok(()),
+            Err(error) if !output::is_closed(&*error) => {
+                notices.fail(&*damage::advised(error, advice));
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
         }
     }
 }

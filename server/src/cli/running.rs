@@ -3,6 +3,7 @@
 //! Invariant: a signal to stop is heeded from the first moment on, and what was acknowledged is durable, or as durable as
 //! was asked for, when the process ends.
 
+use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use tablestone::{Database, Durability};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-use super::CliError;
+use super::{CliError, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
 use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
@@ -31,7 +32,8 @@ const OTHER_FILES: u64 = 1024;
 /// What [`Notices`] are logged as.
 pub(super) const NOTICES: &str = "tablestone_server::notices";
 
-/// How operators are told that a server begins and ends, whatever else is logged; nobody may be there to read it.
+/// How operators are told that a server begins and ends, and what it fails with, whatever else is logged; nobody may
+/// be there to read it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Notices {
     /// As they are, on stderr.
@@ -47,6 +49,14 @@ impl Notices {
                 let _ = writeln!(std::io::stderr(), "{what}");
             }
             Self::Logged => tracing::info!(target: NOTICES, "{what}"),
+        }
+    }
+
+    pub(super) fn fail(self, error: &dyn Error) {
+        let what = with_causes(error);
+        match self {
+            Self::Plain => self.say(format_args!("error: {what}")),
+            Self::Logged => tracing::error!(target: NOTICES, "{what}"),
         }
     }
 }

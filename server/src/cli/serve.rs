@@ -82,11 +82,15 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn run(self) -> Result<(), CliError> {
-        let notices = match self.log_json {
+    pub(super) fn notices(&self) -> Notices {
+        match self.log_json {
             Some(true) => Notices::Logged,
             _ => Notices::Plain,
-        };
+        }
+    }
+
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let notices = self.notices();
         start_log(self.log, notices);
         let config = self.config(|name| std::env::var_os(name))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

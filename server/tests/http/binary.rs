@@ -207,6 +207,11 @@ fn what_is_yes_or_no_may_be_said_by_a_variable() {
     }
 }
 
+fn of_json(log: &str) -> Vec<serde_json::Value> {
+    let lines = log.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap_or_else(|_| panic!("{log}"))
+}
+
 /// Also what operators are told whatever is logged.
 #[test]
 fn a_log_of_json_has_nothing_else() {
@@ -215,14 +220,29 @@ fn a_log_of_json_has_nothing_else() {
         let arguments = ["--log-json", "--log", level, "--admin", "127.0.0.1:0"];
         let mut process = Process::start(tablestone(directory.path(), &arguments));
         let log = process.lines_to("listens on http://") + &process.stop();
-        let lines = log.lines().map(serde_json::from_str::<serde_json::Value>);
-        let lines = lines.collect::<Result<Vec<_>, _>>().unwrap_or_else(|_| panic!("{log}"));
+        let lines = of_json(&log);
         for what in ["tablestone answers /health", "tablestone listens", "tablestone is stopping"] {
             let says =
                 |line: &serde_json::Value| line["message"].as_str().unwrap().starts_with(what);
             assert_eq!(lines.iter().filter(|line| says(line)).count(), 1, "{log}");
         }
         assert_eq!(lines.len() == 3, level == "error", "{log}");
+    }
+}
+
+#[test]
+fn a_log_of_json_has_what_the_server_failed_with() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for level in ["info", "off"] {
+        let directory = TempDir::new().unwrap();
+        let arguments = ["--log-json", "--log", level, "--admin", &address];
+        let log = Process::start(tablestone(directory.path(), &arguments)).fails();
+        let lines = of_json(&log);
+        let last = lines.last().unwrap();
+        let expected = format!("cannot listen on {address}: ");
+        assert!(last["message"].as_str().unwrap().starts_with(&expected), "{log}");
+        assert_eq!(last["level"], "ERROR");
     }
 }
 
