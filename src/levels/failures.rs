@@ -3,7 +3,8 @@
 //! Invariant: a task that fails is tried again after a delay that grows with each failure, for which a timer is set.
 //! What it could not read is left alone meanwhile, and other work goes on; what else it failed of holds up all
 //! compactions. A damaged file is left alone for good: it does not heal, but a range tombstone that has come since
-//! may have what is damaged passed over.
+//! may have what is damaged passed over. What failed is told of until something was done after it, or nothing is to
+//! be done any more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -139,6 +140,23 @@ impl Unread {
     /// Why a file could not be read that is part of the tree.
     fn cause(&self, state: &LevelState) -> Option<Arc<str>> {
         state.files().find_map(|(_, file)| Some(Arc::clone(&self.0.get(&file.id())?.cause)))
+    }
+}
+
+impl Schedule {
+    /// Whether a compaction failed of anything but what is left alone.
+    pub(super) fn any_failed(&self) -> bool {
+        let mut unread = self.unread.0.values();
+        self.is_full
+            || self.compacting.cause.is_some()
+            || unread.any(|failed| failed.rest == Rest::Over)
+    }
+
+    /// Nothing is to be done, and so nothing of what failed.
+    pub(super) fn forget_failures(&mut self) {
+        self.compacting = Failures::default();
+        self.is_full &= self.flushing.cause.is_some();
+        self.unread.0.retain(|_, failed| failed.rest != Rest::Over);
     }
 }
 

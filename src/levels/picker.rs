@@ -169,6 +169,12 @@ impl Picker<'_> {
         self.covered().or_else(|| if self.is_full { self.pick_small() } else { self.pick_any() })
     }
 
+    /// Whether nothing is to be done, not even once what runs has ended, it is quiet, and there is room.
+    pub(super) fn is_done(&self) -> bool {
+        let later = Self { is_quiet: true, is_full: false, reserved: &[], ..self.clone() };
+        self.running.is_empty() && later.pick().is_none()
+    }
+
     fn pick_any(&self) -> Option<Task> {
         match self.over_target() {
             Ok(task) => Some(task),

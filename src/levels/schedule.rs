@@ -126,7 +126,12 @@ impl Tree {
         let horizon = self.snapshots.horizon();
         let view = self.views.load();
         let picker = Picker { reserved: &reserved, ..self.picker(schedule, &horizon, &view) };
-        let task = picker.pick()?;
+        let Some(task) = picker.pick() else {
+            if schedule.any_failed() && picker.is_done() {
+                schedule.forget_failures();
+            }
+            return None;
+        };
         if task.claims().iter().any(|claim| claim.touches(Level::ZERO)) {
             schedule.sheds_level_0 = false;
         }
@@ -328,7 +333,7 @@ impl Tree {
         );
     }
 
-    fn flush_failed(&self, error: &Error) {
+    pub(super) fn flush_failed(&self, error: &Error) {
         self.note_failure(error, "a flush failed");
         let delay = self.schedule.lock().flushing.add(error);
         self.schedule_flush(delay);
@@ -352,7 +357,11 @@ impl Tree {
         loop {
             let flushing = self.flush_lock.lock();
             let batch = ready_to_flush(&self.views.load(), self.visible());
-            let Some(newest) = batch.last() else { return Ok(()) };
+            let Some(newest) = batch.last() else {
+                // What failed here, another has flushed.
+                self.schedule.lock().flushing = Failures::default();
+                return Ok(());
+            };
             self.share_memory();
             let flushed = self.flush_batch(&batch, newest)?;
             drop(flushing);

@@ -89,8 +89,8 @@ pub struct Stats {
     /// Flushes and compactions that failed. They are tried again, but for compactions that found a file damaged:
     /// others leave it out.
     pub background_failures: u64,
-    /// Why background work fails at present, if it does: until it was done after all, or the file that it found
-    /// damaged is gone. Also that the disk is full, as long as the log has no room.
+    /// Why background work fails at present, if it does: until it was done after all or is no longer to be done, or
+    /// the file that it found damaged is gone. Also that the disk is full, as long as the log has no room.
     pub background_error: Option<Arc<str>>,
     /// Why writes wait, if all do: for how long is [`Options::busy_timeout`](crate::Options::busy_timeout). It ends
     /// as flushes and compactions catch up, if there is no `background_error`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::env::{CrashStyle, Fault, Operation};
+use crate::error::Error;
 use crate::options::ReadMode;
 
 /// Rows in order, whose files are moved from level to level, while the machine does what it has to.
@@ -125,6 +126,85 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     assert_eq!(failing(&world), None);
     assert!(world.levels().files().all(|(_, file)| file.meta.entries == file.meta.keys));
     world.check();
+}
+
+/// Makes level 0 due, and runs what is due.
+fn overfill_level_0(world: &mut World) {
+    for _ in 0..5 {
+        put_rows(world, 10..20);
+        world.flush();
+    }
+    world.env.run_all();
+}
+
+/// Removes the files that have these rows alone.
+fn drop_rows(world: &mut World, rows: std::ops::Range<u64>) {
+    world.write(Op::DeleteRange(key(rows.start), key(rows.end)));
+    world.tree.drop_deleted(v(world.log.len() as u64)).unwrap();
+}
+
+fn seconds(world: &World, seconds: u64) {
+    world.env.advance(Duration::from_secs(seconds));
+    world.env.run_all();
+}
+
+/// R-E24: what is told of is what fails at present.
+#[test]
+fn a_compaction_that_is_no_longer_to_be_done_is_not_told_of() {
+    let mut world = World::with(24, Compression::None);
+    world
+        .env
+        .fail(Fault { after: 5, ..Fault::new(Operation::Create, ".sst", ErrorKind::StorageFull) });
+    overfill_level_0(&mut world);
+    let failing = |world: &World| world.tree.last_background_error();
+    for _ in 0..10 {
+        assert!(failing(&world).is_some_and(|cause| cause.contains(".sst")), "it is to be done");
+        seconds(&world, 10);
+    }
+    drop_rows(&mut world, 10..20);
+    assert_eq!(world.levels().files().count(), 0);
+    seconds(&world, 10);
+    assert_eq!(failing(&world), None);
+    world.check();
+}
+
+/// R-E22: nor is a file that is to be read by nobody.
+#[test]
+fn a_file_that_nobody_is_to_read_any_more_is_not_told_of() {
+    let mut world = World::with(25, Compression::None);
+    world.options = world.options.clone().read_mode(ReadMode::Pread);
+    world.reopen().unwrap();
+    put_rows(&mut world, 0..50);
+    world.flush();
+    world.tree.compact_all().unwrap();
+    let file = Arc::clone(world.levels().files().next().unwrap().1);
+    let name = file.path().file_name().unwrap().to_str().unwrap();
+    world.env.fail(Fault::new(Operation::Read, name, ErrorKind::Other));
+    overfill_level_0(&mut world);
+    let failing = |world: &World| world.tree.last_background_error();
+    for _ in 0..10 {
+        assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
+        seconds(&world, 100);
+    }
+    drop_rows(&mut world, 10..20);
+    assert_eq!(world.levels().files().count(), 1);
+    seconds(&world, 600);
+    assert_eq!(failing(&world), None);
+    world.env.clear_faults();
+    world.check();
+}
+
+/// R-E24: of two flushes at once, one may fail and be told of after the other was done.
+#[test]
+fn a_failed_flush_of_what_another_has_flushed_is_not_told_of() {
+    let mut world = World::new(27);
+    world.put(key(1), [7; 60]);
+    world.flush();
+    let error = Error::io("write", &PathBuf::from("000001.sst"), ErrorKind::StorageFull.into());
+    world.tree.flush_failed(&error);
+    assert!(world.tree.last_background_error().is_some());
+    seconds(&world, 1);
+    assert_eq!(world.tree.last_background_error(), None);
 }
 
 fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {

@@ -128,6 +128,26 @@ fn a_compaction_that_comes_by_applies_what_waits() {
     world.check();
 }
 
+/// R-E24: what is done when it is quiet is to be done, also while it is not.
+#[test]
+fn what_failed_when_it_was_quiet_is_told_of_until_it_is_done() {
+    let mut world = world(9, ROWS);
+    let ranges = delete_little(&mut world);
+    let fault = Fault::new(Operation::Create, ".sst", ErrorKind::StorageFull);
+    world.env.fail(Fault { times: 1, ..fault });
+    rest(&world, 5);
+    let failing = |world: &World| world.tree.last_background_error();
+    assert!(failing(&world).is_some());
+    world.put(b"later", "row");
+    world.flush();
+    rest(&world, 1);
+    assert!(failing(&world).is_some(), "it is not quiet");
+    assert_eq!(waiting(&world), ranges);
+    rest(&world, 5);
+    assert_eq!((failing(&world), waiting(&world)), (None, 0));
+    world.check();
+}
+
 #[test]
 fn compaction_by_hand_applies_what_waits() {
     let mut world = world(4, ROWS);
