@@ -103,6 +103,7 @@ impl BatchWrite {
         if self.operations.len() > 1 || !has_conditions {
             self.prefetch(&pipeline.tree().view().active);
         }
+        let known_room = pipeline.known_room(self.rows.buffer().len());
         let _latch = pipeline.latches().lock(key::hash(&self.prefix));
         if let Some(refused) = table.refuse_if_dropped() {
             return refused;
@@ -124,7 +125,8 @@ impl BatchWrite {
         if let Err(error) = encoded {
             return Applied::failed(Version::ZERO, error);
         }
-        let version = match pipeline.submit_if_room(&prepared, || only_delete(&operations)) {
+        let makes_room = || only_delete(&operations);
+        let version = match pipeline.submit_if_room(&prepared, known_room, makes_room) {
             Ok(version) => version,
             Err(error) => return Applied::failed(Version::ZERO, error),
         };

@@ -129,11 +129,12 @@ pub(crate) fn import(
         }
     }
     let prepared = Prepared::new(payload);
+    let known_room = pipeline.known_room(prepared.payload_len());
     let _latches = pipeline.latches().lock_many(hashes);
     if let Some(refused) = incarnation.refuse_if_dropped() {
         return refused;
     }
-    let version = match pipeline.submit_if_room(&prepared, || false) {
+    let version = match pipeline.submit_if_room(&prepared, known_room, || false) {
         Ok(version) => version,
         Err(error) => return Applied::failed(Version::ZERO, error),
     };

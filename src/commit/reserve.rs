@@ -100,6 +100,10 @@ impl Reserve {
     }
 }
 
+/// Up to how many bytes may ever have been queued for the log: the disk said that it has room for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownRoom(u64);
+
 /// Payloads of commits, in bytes of all there ever were.
 struct Passed {
     written: u64,
@@ -127,20 +131,42 @@ impl Pipeline {
         self.reserve.disk_has(self.passed_bytes().under_way() + bytes as u64)
     }
 
-    /// Has a commit of so many bytes be queued for the log, if that finds room for it.
+    /// What is known of the room for a commit of so many bytes, if it is large. To be asked before a latch is taken:
+    /// a file system may take its time to say.
+    #[inline]
+    pub(super) fn known_room(&self, bytes: usize) -> KnownRoom {
+        if bytes as u64 > self.reserve.unasked_bytes() {
+            self.ask_for_room(bytes as u64)
+        } else {
+            KnownRoom(0)
+        }
+    }
+
+    #[cold]
+    fn ask_for_room(&self, bytes: u64) -> KnownRoom {
+        let passed = self.passed_bytes();
+        let has_room = self.reserve.disk_has(passed.under_way() + bytes);
+        KnownRoom(if has_room { passed.queued + bytes + self.reserve.unasked_bytes() } else { 0 })
+    }
+
+    /// Has a commit of so many bytes be queued for the log, if that finds room for it. The disk is asked where others
+    /// were queued since the room became known.
     ///
     /// # Errors
     /// [`Error::Busy`] if the disk has less than what is under way may take with it.
     #[cold]
-    pub(super) fn find_room(&self, bytes: usize) -> Result<()> {
+    pub(super) fn find_room(&self, bytes: usize, known: KnownRoom) -> Result<()> {
         let unasked = self.reserve.unasked_bytes();
         let passed = self.passed_bytes();
         let under_way = passed.under_way() + bytes as u64;
+        let queued = passed.queued + bytes as u64;
         if under_way <= unasked {
             self.sequencer.allow(passed.written + unasked);
+        } else if queued <= known.0 {
+            self.sequencer.allow(queued);
         } else if self.reserve.disk_has(under_way) {
             // So the next ones do not ask each by itself.
-            self.sequencer.allow(passed.queued + bytes as u64 + unasked);
+            self.sequencer.allow(queued + unasked);
         } else {
             return Err(Error::Busy { waited: Duration::ZERO, reason: levels::no_room() });
         }

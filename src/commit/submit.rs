@@ -10,6 +10,7 @@ use arc_swap::Guard;
 use super::apply;
 use super::payload::Prepared;
 use super::pipeline::{Pipeline, Record};
+use super::reserve::KnownRoom;
 use super::sequence::Ticket;
 use crate::error::Result;
 use crate::levels::View;
@@ -25,13 +26,14 @@ impl Pipeline {
         self.submit_noting(prepared, |_| ())
     }
 
-    /// As [`submit`](Self::submit), of a commit that does if it `makes_room`.
+    /// As [`submit`](Self::submit), of a commit that does if it `makes_room`, and else may have `known` room.
     ///
     /// # Errors
     /// [`Error::Busy`](crate::Error::Busy): the log may not find room for it, and nothing was changed.
-    pub(crate) fn submit_if_room(
+    pub(super) fn submit_if_room(
         &self,
         prepared: &Prepared,
+        known: KnownRoom,
         makes_room: impl Fn() -> bool,
     ) -> Result<Version> {
         loop {
@@ -40,7 +42,7 @@ impl Pipeline {
             }
             match prepared.payload_len() {
                 bytes if makes_room() => self.allow(bytes),
-                bytes => self.find_room(bytes)?,
+                bytes => self.find_room(bytes, known)?,
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use tablestone::env::{Env, SimEnv};
 use tablestone::{Batch, Database, Durability, Error, Options, Precondition, ReadMode, Table};
 
 use crate::support::all_rows;
+use crate::support::hooked::HookedEnv;
 use crate::support::sim::{DIR, sim_options};
 
 /// Of which a 256th is in reserve.
@@ -72,6 +75,36 @@ fn r_e24_a_large_commit_is_refused_on_a_full_disk_and_small_ones_go_on() {
         t.insert("p", "large", vec![7; 2 << 20]).wait().unwrap();
         assert_eq!(rows_after_reopening(&env, db, t), 4, "{mode:?}");
     }
+}
+
+/// A file system may take its time to say how much is free: nobody waits for that but whoever asks.
+#[test]
+fn r_e24_others_write_to_a_partition_while_a_large_commit_asks_for_room() {
+    let machine = SimEnv::new(8);
+    let asked = Arc::new(AtomicU32::new(0));
+    let other = Arc::new(Mutex::new(None::<Table>));
+    let (count, writer) = (Arc::clone(&asked), Arc::clone(&other));
+    let env = HookedEnv::new(machine.clone(), |_| Ok(())).before_free_bytes(move || {
+        let Some(t) = writer.lock().unwrap().clone() else { return };
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        let (ordered, is_ordered) = mpsc::channel();
+        std::thread::spawn(move || {
+            let write = t.upsert("p", number.to_be_bytes(), "small");
+            ordered.send(()).unwrap();
+            write.wait().unwrap();
+        });
+        is_ordered.recv_timeout(Duration::from_secs(10)).expect("a write that waits for nobody");
+    });
+    let options = sim_options(&machine).memory_budget(BUDGET).env(Arc::new(env));
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    *other.lock().unwrap() = Some(t.clone());
+    for row in 0..5u8 {
+        t.insert("p", ["large".as_bytes(), &[row]].concat(), vec![row; 200_000]).wait().unwrap();
+    }
+    t.import([("p", "imported", vec![7; 200_000])]).unwrap();
+    assert!(asked.load(Ordering::Relaxed) >= 6);
+    *other.lock().unwrap() = None;
 }
 
 /// What is in reserve is there for small ones that come first, as they do not ask.

@@ -1,5 +1,5 @@
-//! A machine whose files are created, renamed, synced or locked with something done before: an error, a wait, a
-//! panic.
+//! A machine whose files are created, renamed, synced or locked, or whose free space is told, with something done
+//! before: an error, a wait, a panic.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,8 @@ use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
 
 type Hook = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
 
-/// A machine on which creating, renaming, syncing or locking a file does something else first.
+/// A machine on which creating, renaming, syncing or locking a file, or telling what is free, does something else
+/// first.
 #[derive(Clone)]
 pub struct HookedEnv {
     machine: Arc<dyn Env>,
@@ -18,6 +19,7 @@ pub struct HookedEnv {
     before_rename: Arc<Hook>,
     before_sync: Arc<Hook>,
     before_lock: Arc<Hook>,
+    before_free_bytes: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl HookedEnv {
@@ -32,6 +34,7 @@ impl HookedEnv {
             before_rename: Arc::clone(&nothing) as Arc<Hook>,
             before_sync: Arc::clone(&nothing) as Arc<Hook>,
             before_lock: nothing,
+            before_free_bytes: Arc::new(|| ()),
         }
     }
 
@@ -57,6 +60,11 @@ impl HookedEnv {
         before_lock: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self { before_lock: Arc::new(before_lock), ..self }
+    }
+
+    /// And before it is told how much is free.
+    pub fn before_free_bytes(self, before: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { before_free_bytes: Arc::new(before), ..self }
     }
 }
 
@@ -119,6 +127,7 @@ impl Disk for HookedDisk {
         self.disk.remove(path)
     }
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        (self.env.before_free_bytes)();
         self.disk.free_bytes(dir)
     }
 }
