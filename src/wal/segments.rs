@@ -21,7 +21,7 @@ use super::record::TERMINATOR;
 use super::segment::{
     HEADER_BYTES, Header, NEW_EXTENSION, SPARE_EXTENSION, SealedSegment, SegmentId,
 };
-use super::spares::{Spare, Spares};
+use super::spares::{Spare, Spares, is_readable};
 use super::writeback::Writeback;
 use super::zeros::write_zeros;
 use crate::env::{Disk, DiskFile};
@@ -159,7 +159,7 @@ impl Segments {
             let path = dir.join(&name);
             let spare = SegmentId::from_name_with(&name, SPARE_EXTENSION).is_some();
             if spare && plan.zeros_ahead() && spares.expect() {
-                spares.came(Some(Spare { path, file: None }));
+                spares.came(Some(Spare { path, file: None, is_old: true }));
             } else if spare || SegmentId::from_name_with(&name, NEW_EXTENSION).is_some() {
                 disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
             }
@@ -199,6 +199,9 @@ impl Segments {
     /// in use. For a background job: the writer does it itself, with few zeros, when it comes to
     /// the end of a segment first.
     pub(crate) fn prepare(&self) -> Result<()> {
+        if !self.is_prepared() {
+            self.read_old_spare()?;
+        }
         let mut next = self.next.lock();
         if next.prepared.is_none() {
             let most = if self.zeros_ahead() { self.plan.most_zeros() } else { 0 };
@@ -207,6 +210,15 @@ impl Segments {
             next.zeros_to = next.zeros_to.max(zeros_to.saturating_mul(2));
         }
         Ok(())
+    }
+
+    /// Reads an old spare through, if there is no other; one that cannot be read is removed.
+    fn read_old_spare(&self) -> Result<()> {
+        let Some(old) = self.files.lock().spares.take_old() else { return Ok(()) };
+        let is_kept = is_readable(&self.disk, &old.path);
+        let (kept, other) = if is_kept { (Some(old), None) } else { (None, Some(old)) };
+        self.files.lock().spares.came(kept.map(|spare| Spare { is_old: false, ..spare }));
+        other.map_or(Ok(()), |spare| self.remove(&spare.path))
     }
 
     /// Whether the next segment is ready.
@@ -302,12 +314,13 @@ impl Segments {
 
     fn let_go(&self, ended: Ended) -> Result<()> {
         let is_spare = self.is_worth_keeping(&ended) && self.files.lock().spares.expect();
-        let Ended { sealed, file, .. } = ended;
+        let Ended { sealed, file, sync } = ended;
         let path = sealed.id.path(&self.dir);
         if !is_spare {
             return self.remove(&path);
         }
-        let spare = Spare { path: sealed.id.named(&self.dir, SPARE_EXTENSION), file };
+        let path_of_spare = sealed.id.named(&self.dir, SPARE_EXTENSION);
+        let spare = Spare { path: path_of_spare, file, is_old: sync.is_none() };
         let renamed = self.disk.rename(&path, &spare.path);
         let mut files = self.files.lock();
         // Space may have been given back meanwhile.
@@ -450,7 +463,9 @@ impl Segments {
 
     /// A spare file under this name that begins with the header, with its length.
     fn recycle(&self, header: &Header, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
-        let Some(Spare { path, file }) = self.files.lock().spares.take() else { return Ok(None) };
+        let Some(Spare { path, file, .. }) = self.files.lock().spares.take() else {
+            return Ok(None);
+        };
         let file = file.map_or_else(|| self.open(&path), Ok)?;
         let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
         if self.plan.is_too_long(len) {

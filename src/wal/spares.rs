@@ -4,18 +4,22 @@
 //! where the log is left to the operating system, the pages that it has of them in memory, mapped: those
 //! stay there with their files.
 //!
-//! Invariant: a file is here once it has the name of a spare, and nobody else writes to it.
+//! Invariant: a file is here once it has the name of a spare, and nobody else writes to it. What an earlier life of the
+//! log wrote is read through before it is used again: a block of it that the device fails to read would be behind
+//! later records, where the next opening looks for more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::env::DiskFile;
+use crate::env::{Disk, DiskFile, ReadAround};
 
 /// A file that is kept, open where its pages are what it is kept for.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub(super) path: PathBuf,
     pub(super) file: Option<Arc<dyn DiskFile>>,
+    /// It was written by an earlier life, and not read through since.
+    pub(super) is_old: bool,
 }
 
 /// The spares of a log, so many at most.
@@ -45,11 +49,26 @@ impl Spares {
         self.here.extend(spare);
     }
 
+    /// One to be used again.
     pub(super) fn take(&mut self) -> Option<Spare> {
-        self.here.pop()
+        let at = self.here.iter().rposition(|spare| !spare.is_old)?;
+        Some(self.here.swap_remove(at))
+    }
+
+    /// One to be read through, if there is none to be used; it is expected back.
+    pub(super) fn take_old(&mut self) -> Option<Spare> {
+        let old = if self.here.iter().all(|spare| spare.is_old) { self.here.pop() } else { None };
+        self.to_come += usize::from(old.is_some());
+        old
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Spare> {
         std::mem::take(&mut self.here)
     }
+}
+
+/// Whether all of a file can be read.
+pub(super) fn is_readable(disk: &Arc<dyn Disk>, path: &Path) -> bool {
+    let around = ReadAround::new(Arc::clone(disk));
+    around.survey(path).is_ok() && !around.has_gaps(path)
 }

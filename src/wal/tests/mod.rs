@@ -710,9 +710,9 @@ fn foreign_files_are_left_alone_and_leftovers_are_removed() {
     append(&mut writer, &records(1, &[5])).unwrap();
     writer.close().unwrap();
     let names = env.list(dir());
-    assert_eq!(names.iter().filter(|name| name.ends_with("spare")).count(), 7);
+    assert_eq!(names.iter().filter(|name| name.ends_with("spare")).count(), 8);
     assert!(!names.iter().any(|name| name.ends_with("new")));
-    assert_eq!(names.len(), 12);
+    assert_eq!(names.len(), 13);
     assert_eq!(replay_all(&env).0.len(), 1);
     let _: Arc<Segments> = writer.segments();
 }

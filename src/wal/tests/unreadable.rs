@@ -1,4 +1,5 @@
-//! R-E22: what salvage keeps of a log of which the device fails to read some blocks.
+//! R-E22: what salvage keeps of a log of which the device fails to read some blocks, and that files with such blocks
+//! are not used again.
 
 use super::record::HEADER_BYTES;
 use super::*;
@@ -126,5 +127,37 @@ fn a_block_that_begins_to_fail_in_a_salvage_is_told_of_or_ends_it() {
             }
         }
         assert!(failed > 1 && kept > 1, "{failed} salvages failed, {kept} did not");
+    }
+}
+
+/// What is behind later records is read by who opens the log, to look for more.
+#[test]
+fn a_file_that_cannot_be_read_is_not_used_again() {
+    for is_spoiled in [false, true] {
+        let env = machine(1);
+        let last = unsynced(&env).len() as u64;
+        let plan = plan(SEGMENT_BLOCKS * BLOCK_BYTES as u64);
+        let mut writer = go_on_with(&env, replay_all(&env).1, plan).unwrap();
+        let segments = writer.segments();
+        let first = segments.first_needed(Version::from_ticks(last));
+        segments.remove_before(first).unwrap();
+        let spares = env.list(dir()).into_iter().filter(|name| name.ends_with("spare"));
+        let spares: Vec<_> = spares.map(|name| dir().join(name)).collect();
+        assert_eq!(spares.len(), 2);
+        for spare in spares.iter().filter(|_| is_spoiled) {
+            let last_byte = env.read_file(spare).unwrap().len() as u64 - 1;
+            env.spoil(spare, last_byte).unwrap();
+        }
+        segments.prepare().unwrap();
+        let prepared = env.read_file(&segment(first.get() + 1)).unwrap();
+        let is_used_again = prepared[BLOCK_BYTES..].iter().any(|byte| *byte != 0);
+        let all = records(last + 1, &[LEN; 2]);
+        append(&mut writer, &all[..1]).unwrap();
+        writer.end_segment(Version::from_ticks(last + 1)).unwrap();
+        append(&mut writer, &all[1..]).unwrap();
+        writer.sync().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        assert_eq!(try_replay(&env, first.get(), Recovery::Strict).unwrap().0, all);
+        assert_eq!(is_used_again, !is_spoiled);
     }
 }
