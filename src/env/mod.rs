@@ -20,7 +20,7 @@ mod write_back;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +65,13 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
 
 /// A file system. Paths are used as given; nothing is buffered above the operating system.
 pub trait Disk: Send + Sync + fmt::Debug {
+    /// The same path, whatever working directory the process changes to; as it is, where there is none.
+    ///
+    /// # Errors
+    /// What the operating system says of the working directory.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
     /// Creates a directory and its missing parents, durably; fine if it exists.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -73,6 +73,10 @@ impl Clock for RealClock {
 struct RealDisk;
 
 impl Disk for RealDisk {
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        path::absolute(path)
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         if dir.is_dir() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! [`Database`]: one directory, one owner; opens, closes, and gives out tables.
 
 use std::fmt;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::catalog::{Catalog, TableList};
@@ -70,7 +70,7 @@ impl Database {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let dir = dir.as_ref();
         // The process may change its working directory.
-        let dir = path::absolute(dir).map_err(|e| Error::io("find", dir, e))?;
+        let dir = options.env.disk().absolute(dir).map_err(|e| Error::io("find", dir, e))?;
         let opened = commit::open(&dir, options)?;
         let inner = Inner {
             dir,
