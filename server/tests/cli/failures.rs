@@ -138,7 +138,8 @@ fn a_place_that_is_none_is_explained() {
     assert!(!shell.path("tablestone-data").exists(), "reading makes nothing");
     shell.write("file", "");
     let file = shell.run(&["tables", "--data", "file"]).failure(1);
-    assert!(file.starts_with("error: ") && file.contains("\"file\""), "{file}");
+    let named = format!("\"{}\"", shell.path("file").display());
+    assert!(file.starts_with("error: ") && file.contains(&named), "{file}");
 
     let nobody = shell.run(&["tables", "--url", "http://127.0.0.1:1"]).failure(1);
     let expected = "error: no server answers at http://127.0.0.1:1/devstoreaccount1: ";
