@@ -94,8 +94,9 @@ mod tests {
         };
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory on disk");
         let (group, file) = (limit.group().to_owned(), dir.path().join("file"));
+        // Synced as it is written: a group full of what a slow device has not taken yet has its processes killed.
         let script = format!(
-            "echo $$ > {0}/cgroup.procs && head -c 64M /dev/zero > {1} && sync {1} && cat {1} | wc -c \
+            "echo $$ > {0}/cgroup.procs && dd if=/dev/zero of={1} bs=1M count=64 oflag=dsync && cat {1} | wc -c \
              && cat {0}/memory.usage_in_bytes {0}/memory.current 2> /dev/null",
             group.display(),
             file.display()
