@@ -172,11 +172,10 @@ fn is_manifest(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("MANIFEST"))
 }
 
-/// A manifest whose last record is damaged looks like one that was being written: what is missed
-/// then is a file that the record before it still has.
+/// Damage is told of the file that has it.
 fn check_named(verdict: &Verdict, path: &Path, context: &str) {
     if let Verdict::Named(file) = verdict {
-        assert!(file == path || is_manifest(path), "{context}: {file:?} is blamed");
+        assert_eq!(file, path, "{context}");
     }
 }
 
@@ -224,7 +223,11 @@ fn truncation_sweep(mode: ReadMode) {
         for len in lengths.chain(bytes.len().checked_sub(1)) {
             let env = image.with(path, Some(&bytes[..len]));
             let verdict = read_all(&env, mode, &image);
-            check_named(&verdict, path, &format!("{path:?}, cut to {len} of {}", bytes.len()));
+            // A manifest cut within its last record looks like one that was being written: what is missed then
+            // is a file that the record before it still has.
+            if !is_manifest(path) {
+                check_named(&verdict, path, &format!("{path:?}, cut to {len} of {}", bytes.len()));
+            }
             let is_table = path.extension().is_some_and(|e| e == "sst");
             assert!(!is_table || verdict != Verdict::Right, "{path:?} cut to {len} goes unnoticed");
         }

@@ -80,6 +80,21 @@ impl Edit {
         }
     }
 
+    /// One that changes nothing after this one.
+    pub(super) fn proof(&self) -> Self {
+        let Self { flushed, log_start, log_end, next_file, .. } = *self;
+        Self {
+            added: Vec::new(),
+            removed: Vec::new(),
+            tombstones_added: Vec::new(),
+            tombstones_removed: Vec::new(),
+            flushed,
+            log_start,
+            log_end,
+            next_file,
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let format = self.format();
         let mut out = vec![format];

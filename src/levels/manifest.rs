@@ -1,13 +1,16 @@
 //! The manifest: the durable history of which table files make up the tree.
 //!
 //! Invariant: `CURRENT` names a manifest whose first record describes a whole state, and that was
-//! synced before `CURRENT` named it. Each later record is synced before the next is written. So a
+//! synced before `CURRENT` named it. Each later record is synced before anything is written behind it. So a
 //! record that fails its check is damage if it is the first or if a valid one follows, and
 //! otherwise the torn end of a write that was never acknowledged: leaving it out is right, since
 //! an edit moves entries between files (and the log) without changing what the tree holds, and
-//! what it made obsolete is removed only after it is synced. An edit that makes nothing obsolete could be
-//! lost with the end of a manifest and nobody miss it, so a table that was loaded is the first record of a
-//! manifest of its own.
+//! what it made obsolete is removed only after it is synced.
+//!
+//! That the last edit was synced is said by its *proof*, an edit that changes nothing, written behind it once
+//! it is. Nobody waits for the proof's own sync, and the next edit takes its place. Until the device has it,
+//! damage to the edit cannot be told from a torn one. So an edit that makes nothing obsolete, which nobody would
+//! miss, as of a table that was loaded, is the first record of a manifest of its own.
 //!
 //! ```text
 //! CURRENT       = header("TSCURRNT", number of the manifest)
@@ -163,9 +166,9 @@ impl Manifest {
         whole: impl FnOnce() -> Edit,
         added: impl FnOnce() -> Vec<PathBuf>,
     ) -> Result<Vec<PathBuf>> {
-        let record = edit.and_then(|edit| self.tail.as_ref()?.record(edit));
+        let record = edit.and_then(|edit| Some((self.tail.as_ref()?.record(edit)?, edit)));
         let done = match (&mut self.tail, record) {
-            (Some(tail), Some(record)) => tail.append(&record),
+            (Some(tail), Some((record, edit))) => tail.append(&record).map(|()| tail.prove(edit)),
             _ => self.roll(&whole()),
         };
         match done {
@@ -245,5 +248,12 @@ impl Tail {
         self.end += record.len() as u64;
         self.ordinal += 1;
         Ok(())
+    }
+
+    /// Has the edit that was synced last be followed by the proof of it. Where that cannot be written nothing is
+    /// proved; whether the file can still be synced, the next edit finds out.
+    fn prove(&self, edit: &Edit) {
+        let proof = encode_record(self.id, self.ordinal, &edit.proof());
+        let _ = self.file.write_at(&proof, self.end);
     }
 }

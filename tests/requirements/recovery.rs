@@ -295,34 +295,91 @@ fn r_e22_salvage_needs_no_manifest_where_the_table_files_are_whole() {
     }
 }
 
-/// An edit that was lost at the end looks like one that was under way, but the log that it made superfluous is gone.
+/// Where the records of a manifest end.
+fn record_ends(manifest: &[u8]) -> Vec<usize> {
+    let next = |end: &usize| {
+        let len = manifest.get(end + 4..end + 8)?.try_into().map(u32::from_le_bytes).unwrap();
+        Some(end + 16 + len as usize)
+    };
+    std::iter::successors(Some(24), next).skip(1).collect()
+}
+
+/// An edit that was lost at the end with its proof looks like one that was under way, but the log that it made superfluous
+/// is gone. Where its proof is there, it is damaged.
 #[test]
 fn r_e22_salvage_finds_a_flush_whose_edit_was_lost_at_the_end() {
+    for is_proved in [false, true] {
+        let env = SimEnv::new(1);
+        let db = open(&env).unwrap();
+        let t = db.create_table("t").wait().unwrap();
+        // The log moves on to later segments.
+        for row in 0..40u8 {
+            t.insert("p", [row], [row; 20_000]).wait().unwrap();
+        }
+        db.flush().unwrap();
+        let expected = dump(&db);
+        let name =
+            env.list(DIR.as_ref()).into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
+        let manifest = Path::new(DIR).join(name);
+        let mut flushed = env.read_file(&manifest).unwrap();
+        drop(t);
+        db.close().unwrap();
+        // The machine failed before the database was closed.
+        let [.., edit, _proof] = record_ends(&flushed)[..] else { panic!("no proof") };
+        flushed[edit - 1] ^= 1;
+        flushed.truncate(if is_proved { flushed.len() } else { edit });
+        env.write_file(&manifest, &flushed);
+        match open(&env) {
+            Err(Error::Corruption(damage)) => assert!(!is_proved || damage.file == manifest),
+            other => panic!("{other:?}"),
+        }
+        let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+        let lost: Vec<_> = db.recovery_report().lost.iter().map(|lost| &*lost.file).collect();
+        assert_eq!(lost, [&*manifest]);
+        assert!(dump(&db) == expected);
+        drop(db);
+        assert!(dump(&open(&env).unwrap()) == expected);
+    }
+}
+
+/// Where nobody syncs the log, a power cut may take rows from it that were flushed. Damage to the edit of that flush is
+/// no tear.
+#[test]
+fn r_e22_damage_to_the_edit_of_a_flush_is_found_where_nobody_syncs() {
     let env = SimEnv::new(1);
-    let db = open(&env).unwrap();
-    let t = db.create_table("t").wait().unwrap();
-    // The log moves on to later segments.
-    for row in 0..40u8 {
-        t.insert("p", [row], [row; 20_000]).wait().unwrap();
+    let options = |env: &SimEnv| sim_options(env).durability(Durability::Os);
+    let db = Database::open(DIR, options(&env)).unwrap();
+    let t = db.create_table("t").durable().wait().unwrap();
+    let files = || {
+        let paths = env.list(DIR.as_ref()).into_iter().map(|name| Path::new(DIR).join(name));
+        paths.map(|path| (env.read_file(&path).unwrap(), path)).collect::<Vec<_>>()
+    };
+    let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    let durable: Vec<_> = files().into_iter().filter(|(_, path)| is_log(path)).collect();
+    for row in 0..20u8 {
+        t.insert("p", [row], [row]).wait().unwrap();
     }
     db.flush().unwrap();
-    let expected = dump(&db);
-    let name =
-        env.list(DIR.as_ref()).into_iter().find(|name| name.starts_with("MANIFEST")).unwrap();
-    let manifest = Path::new(DIR).join(name);
-    let flushed = env.read_file(&manifest).unwrap();
-    drop(t);
-    db.close().unwrap();
-    // The machine failed before the database was closed.
-    env.write_file(&manifest, &flushed);
-    env.flip(&manifest, flushed.len() as u64 - 1).unwrap();
-    assert!(matches!(open(&env), Err(Error::Corruption(_))));
-    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
-    let lost: Vec<_> = db.recovery_report().lost.iter().map(|lost| &*lost.file).collect();
-    assert_eq!(lost, [&*manifest]);
-    assert!(dump(&db) == expected);
-    drop(db);
-    assert!(dump(&open(&env).unwrap()) == expected);
+    let kept: Vec<_> = files().into_iter().filter(|(_, path)| !is_log(path)).collect();
+    let after_power_cut = |number| {
+        let env = SimEnv::new(number);
+        env.disk().create_dir_all(DIR.as_ref()).unwrap();
+        kept.iter().chain(&durable).for_each(|(bytes, path)| env.write_file(path, bytes));
+        env
+    };
+    let opened = Database::open(DIR, options(&after_power_cut(2))).unwrap();
+    assert_eq!(all_rows(&opened.table("t").unwrap()).len(), 20);
+    let is_manifest = |path: &Path| path.to_string_lossy().contains("MANIFEST");
+    let (bytes, manifest) = kept.iter().find(|(_, path)| is_manifest(path)).unwrap();
+    let [.., start, end, _proof] = record_ends(bytes)[..] else { panic!("no proof") };
+    for at in start..end {
+        let env = after_power_cut(at as u64);
+        env.flip(manifest, at as u64).unwrap();
+        match Database::open(DIR, options(&env)) {
+            Err(Error::Corruption(damage)) => assert_eq!(damage.file, *manifest, "{at}"),
+            other => panic!("{at}: {other:?}"),
+        }
+    }
 }
 
 /// Whatever is missing at the end of a log, a whole record or a whole segment: it was closed with more.
