@@ -21,6 +21,8 @@
 //!
 //! The crc32 of a record covers the manifest's number and all but itself. Numbers are little-endian.
 //!
+//! An opening that finds it whole goes on behind its last record, once all of it is durable.
+//!
 //! After a failed write or sync nobody knows what the file holds, so it is never written again:
 //! the next edit goes into a new manifest. Until that one is current, the files which the failed
 //! edit added must stay: the edit may turn out to be durable after all.
@@ -103,7 +105,7 @@ pub(crate) struct Manifest {
     dir: PathBuf,
     /// The newest number used, even if for a manifest that never became current.
     newest: ManifestId,
-    /// The manifest to append to; none after opening, and after a failure.
+    /// The manifest to append to; none after a failure.
     tail: Option<Tail>,
     /// Manifests to be removed once another one is current.
     retired: Vec<ManifestId>,
@@ -114,13 +116,34 @@ pub(crate) struct Manifest {
     log_end: Version,
 }
 
-struct Tail {
+/// The end of a manifest that can be appended to.
+pub(super) struct Tail {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     id: ManifestId,
-    end: u64,
-    ordinal: u64,
-    roll_at: u64,
+    end: End,
+}
+
+/// Where records of a manifest end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// That far from the start of the file.
+    pub(super) bytes: u64,
+    /// Of the record that follows.
+    pub(super) ordinal: u64,
+    /// Where the first record ends.
+    pub(super) first: u64,
+}
+
+impl End {
+    /// After another record of that length.
+    pub(super) fn add(&mut self, record: usize) {
+        self.bytes += record as u64;
+        if self.ordinal == 0 {
+            self.first = self.bytes;
+        }
+        self.ordinal += 1;
+    }
 }
 
 impl Manifest {
@@ -136,6 +159,15 @@ impl Manifest {
             doubtful: Vec::new(),
             log_end: Version::ZERO,
         }
+    }
+
+    /// Goes on in the newest manifest, which is current, if this is its tail.
+    pub(super) fn with_tail(mut self, tail: Option<Tail>) -> Self {
+        if tail.is_some() {
+            self.retired.clear();
+            self.tail = tail;
+        }
+        self
     }
 
     /// Notes how far the log has to go, if that is known. What comes after, as of a compaction that was at work, says
@@ -208,7 +240,7 @@ impl Manifest {
         }
         let end = bytes.len() as u64;
         self.retired.extend(self.tail.take().map(|tail| tail.id));
-        self.tail = Some(Tail { file, path, id, end, ordinal: 1, roll_at: end + ROLL_BYTES });
+        self.tail = Some(Tail::new(file, path, id, End { bytes: end, ordinal: 1, first: end }));
         Ok(())
     }
 
@@ -233,27 +265,31 @@ impl Manifest {
 }
 
 impl Tail {
+    pub(super) fn new(file: Arc<dyn DiskFile>, path: PathBuf, id: ManifestId, end: End) -> Self {
+        Self { file, path, id, end }
+    }
+
     /// The record of an edit, if there is to be another one.
     fn record(&self, edit: &Edit) -> Option<Vec<u8>> {
-        if self.end >= self.roll_at {
+        if self.end.bytes >= self.end.first + ROLL_BYTES {
             return None;
         }
-        let record = encode_record(self.id, self.ordinal, edit);
+        let record = encode_record(self.id, self.end.ordinal, edit);
         (record.len() as u64 <= ROLL_BYTES).then_some(record)
     }
 
     fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.file.write_at(record, self.end).map_err(|e| Error::io("write", &self.path, e))?;
+        let at = self.end.bytes;
+        self.file.write_at(record, at).map_err(|e| Error::io("write", &self.path, e))?;
         self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
-        self.end += record.len() as u64;
-        self.ordinal += 1;
+        self.end.add(record.len());
         Ok(())
     }
 
     /// Has the edit that was synced last be followed by the proof of it. Where that cannot be written nothing is
     /// proved; whether the file can still be synced, the next edit finds out.
     fn prove(&self, edit: &Edit) {
-        let proof = encode_record(self.id, self.ordinal, &edit.proof());
-        let _ = self.file.write_at(&proof, self.end);
+        let proof = encode_record(self.id, self.end.ordinal, &edit.proof());
+        let _ = self.file.write_at(&proof, self.end.bytes);
     }
 }

@@ -52,9 +52,11 @@ impl Tree {
         let is_new = recovered.is_none();
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
         recovered.lost.extend(unreadable(around.as_ref()));
-        if !is_new && recovered.lost.is_empty() && !opening.read_only {
-            make_durable(&*context.disk, opening.dir)?;
-        }
+        let manifest_tail = if !is_new && recovered.lost.is_empty() && !opening.read_only {
+            make_durable(&*context.disk, opening.dir, recovered.end)?
+        } else {
+            None
+        };
         let is_salvage = opening.recovery == Recovery::Salvage;
         let is_unordered = is_salvage && opening.lacks_edits(&mut recovered)?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
@@ -70,6 +72,7 @@ impl Tree {
         let found = Found {
             levels,
             newest_manifest: newest,
+            manifest_tail,
             next_file,
             janitor,
             is_new,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::edit::{EDIT_FORMAT, Edit, EditError, Inventory};
 use super::manifest::{
-    CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, FORMAT, HEADER_BYTES, MANIFEST_MAGIC,
-    MOST_GROWTH_BYTES, ManifestId, RECORD_HEADER_BYTES, record_crc,
+    CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, End, FORMAT, HEADER_BYTES, MANIFEST_MAGIC,
+    MOST_GROWTH_BYTES, ManifestId, RECORD_HEADER_BYTES, Tail, record_crc,
 };
 use crate::env::{Disk, DiskFile};
 use crate::error::{Corruption, Damage, Error, Result};
@@ -27,13 +27,15 @@ pub(crate) struct Recovered {
     pub(crate) lost: Vec<Corruption>,
     /// Where its end is no edit: of one that was under way, which is no damage, or of one that was lost.
     pub(crate) torn: Option<Corruption>,
+    /// Where the next edit goes, unless a new manifest has to be begun.
+    pub(super) end: Option<End>,
 }
 
 impl Recovered {
     /// For a directory that holds no database yet.
     pub(crate) fn nothing() -> Self {
         let (inventory, newest) = (Inventory::new(), ManifestId::NONE);
-        Self { inventory, newest, lost: Vec::new(), torn: None }
+        Self { inventory, newest, lost: Vec::new(), torn: None, end: None }
     }
 }
 
@@ -52,26 +54,33 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
         Err(error) => return salvage(disk, dir, &names, error, mode),
     };
     match read_manifest(disk, dir, id, mode) {
-        Ok(Parsed { inventory, damage, torn }) => Ok(Some(Recovered {
-            inventory,
-            newest: newest.max(id),
-            lost: damage.into_iter().collect(),
-            torn,
-        })),
+        Ok(Parsed { inventory, damage, torn, end }) => {
+            // Salvage may find less of the log than this manifest says that there is.
+            let is_kept = mode == Recovery::Strict && torn.is_none() && newest <= id;
+            Ok(Some(Recovered {
+                inventory,
+                newest: newest.max(id),
+                lost: damage.into_iter().collect(),
+                torn,
+                end: is_kept.then_some(end),
+            }))
+        }
         Err(error) => salvage(disk, dir, &names, error, mode),
     }
 }
 
 /// Makes durable what was read of the manifest, perhaps from the system's cache alone: a process that was killed, or
-/// whose sync failed, may have left it there. What follows relies on it.
-pub(super) fn make_durable(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    let Some(id) = read_current(disk, &dir.join(CURRENT))? else { return Ok(()) };
+/// whose sync failed, may have left it there. What follows relies on it. Edits can go on after `end`.
+pub(super) fn make_durable(disk: &dyn Disk, dir: &Path, end: Option<End>) -> Result<Option<Tail>> {
+    let Some(id) = read_current(disk, &dir.join(CURRENT))? else { return Ok(None) };
     let path = dir.join(id.file_name());
-    let Some(content) = Content::open(disk, &path)? else { return Ok(()) };
+    let Some(content) = Content::open(disk, &path)? else { return Ok(None) };
     let bytes = content.read(content.len)?;
     let written = content.file.write_at(&bytes, 0).and_then(|()| content.file.sync());
     written.map_err(|e| Error::io("write to", &path, e))?;
-    disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))
+    disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))?;
+    let file = content.file;
+    Ok(end.map(|end| Tail::new(file, path, id, end)))
 }
 
 fn newest_manifest(names: &[String]) -> ManifestId {
@@ -94,9 +103,9 @@ fn salvage(
     ids.sort_by(|a, b| b.cmp(a));
     let newest = newest_manifest(names);
     for id in ids {
-        if let Ok(Parsed { inventory, damage, torn }) = read_manifest(disk, dir, id, mode) {
+        if let Ok(Parsed { inventory, damage, torn, .. }) = read_manifest(disk, dir, id, mode) {
             let lost = std::iter::once(corruption).chain(damage).collect();
-            return Ok(Some(Recovered { inventory, newest, lost, torn }));
+            return Ok(Some(Recovered { inventory, newest, lost, torn, end: None }));
         }
     }
     Ok(Some(Recovered { newest, lost: vec![corruption], ..Recovered::nothing() }))
@@ -206,6 +215,8 @@ pub(super) struct Parsed {
     /// Under salvage: where it ends too early.
     damage: Option<Corruption>,
     torn: Option<Corruption>,
+    /// The end of the last valid record.
+    end: End,
 }
 
 /// Reads the bytes of a manifest.
@@ -220,7 +231,8 @@ pub(super) fn parse_manifest(
         let found = format!("number {number}");
         return Err(Damage::new(12, "the number in the file's name", found).in_file(&path, 0));
     }
-    let mut reading = Reading { path, id, bytes, at: HEADER_BYTES, ordinal: 0 };
+    let start = End { bytes: HEADER_BYTES as u64, ordinal: 0, first: 0 };
+    let mut reading = Reading { path, id, bytes, end: start };
     let mut inventory = Inventory::new();
     loop {
         let before = inventory.clone_if(mode == Recovery::Salvage);
@@ -229,18 +241,19 @@ pub(super) fn parse_manifest(
             Ok(false) => {
                 let checked = inventory.check();
                 checked.map_err(|damage| damage.in_file(&reading.path, HEADER_BYTES as u64))?;
-                let torn = (reading.at < bytes.len()).then(|| Corruption {
+                let end = reading.end;
+                let torn = (reading.at() < bytes.len()).then(|| Corruption {
                     file: reading.path,
-                    offset: reading.at as u64,
+                    offset: end.bytes,
                     expected: "the edit after which the log begins later".into(),
                     found: "a torn end".into(),
                 });
-                return Ok(Parsed { inventory, damage: None, torn });
+                return Ok(Parsed { inventory, damage: None, torn, end });
             }
-            Err(Error::Corruption(corruption)) if reading.ordinal > 0 => match before {
+            Err(Error::Corruption(corruption)) if reading.end.ordinal > 0 => match before {
                 Some(inventory) => {
                     let damage = Some(*corruption);
-                    return Ok(Parsed { inventory, damage, torn: None });
+                    return Ok(Parsed { inventory, damage, torn: None, end: reading.end });
                 }
                 None => return Err(Error::Corruption(corruption)),
             },
@@ -259,18 +272,23 @@ struct Reading<'a> {
     path: PathBuf,
     id: ManifestId,
     bytes: &'a [u8],
-    at: usize,
-    ordinal: u64,
+    /// Of what was read.
+    end: End,
 }
 
 impl Reading<'_> {
+    fn at(&self) -> usize {
+        usize::try_from(self.end.bytes).unwrap_or(usize::MAX)
+    }
+
     /// Applies the next record; `false` at the end, torn or clean.
     fn next(&mut self, inventory: &mut Inventory) -> Result<bool> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let Some(payload) = valid_record(self.id, rest, |ordinal| ordinal == self.ordinal) else {
-            return self.end(rest).map(|()| false);
+        let rest = self.bytes.get(self.at()..).unwrap_or_default();
+        let expected = self.end.ordinal;
+        let Some(payload) = valid_record(self.id, rest, |ordinal| ordinal == expected) else {
+            return self.check_end(rest).map(|()| false);
         };
-        let base = (self.at + RECORD_HEADER_BYTES) as u64;
+        let base = self.end.bytes + RECORD_HEADER_BYTES as u64;
         let edit = match Edit::decode(payload) {
             Ok(edit) => edit,
             Err(EditError::Damage(damage)) => return Err(damage.in_file(&self.path, base)),
@@ -283,21 +301,20 @@ impl Reading<'_> {
             }
         };
         inventory.apply(edit).map_err(|damage| damage.in_file(&self.path, base))?;
-        self.at += RECORD_HEADER_BYTES + payload.len();
-        self.ordinal += 1;
+        self.end.add(RECORD_HEADER_BYTES + payload.len());
         Ok(true)
     }
 
     /// There is no valid record at `rest`: decides whether that is the end, or damage.
-    fn end(&self, rest: &[u8]) -> Result<()> {
+    fn check_end(&self, rest: &[u8]) -> Result<()> {
+        let End { bytes: at, ordinal, .. } = self.end;
         let damage = |found: &'static str| {
-            Err(Damage::new(self.at as u64, "a record with a valid checksum", found)
-                .in_file(&self.path, 0))
+            Err(Damage::new(at, "a record with a valid checksum", found).in_file(&self.path, 0))
         };
-        if self.ordinal == 0 {
+        if ordinal == 0 {
             return damage("none, where the first one was synced before the file was used");
         }
-        let ordinals = self.ordinal + 1..self.ordinal + 1 + rest.len() as u64;
+        let ordinals = ordinal + 1..ordinal + 1 + rest.len() as u64;
         let later = |at: usize| {
             let rest = rest.get(at..).unwrap_or_default();
             valid_record(self.id, rest, |ordinal| ordinals.contains(&ordinal)).is_some()
@@ -306,7 +323,7 @@ impl Reading<'_> {
             return damage("none, and a later record that was written only after it was synced");
         }
         if !rest.is_empty() {
-            tracing::warn!(file = ?self.path, offset = self.at, bytes = rest.len(), "trimmed a torn edit");
+            tracing::warn!(file = ?self.path, offset = at, bytes = rest.len(), "trimmed a torn edit");
         }
         Ok(())
     }

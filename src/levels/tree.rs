@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::compression::CompressionRule;
 use super::edit::Edit;
 use super::file::Janitor;
-use super::manifest::{Manifest, ManifestId};
+use super::manifest::{Manifest, ManifestId, Tail};
 use super::pressure::{Turnstile, WaitList};
 use super::reserved::Reserved;
 use super::schedule::Schedule;
@@ -114,6 +114,8 @@ pub(crate) struct Tree {
 pub(super) struct Found {
     pub(super) levels: LevelState,
     pub(super) newest_manifest: ManifestId,
+    /// Of that manifest, if it can be written to.
+    pub(super) manifest_tail: Option<Tail>,
     pub(super) next_file: FileId,
     pub(super) janitor: Arc<Janitor>,
     pub(super) is_new: bool,
@@ -124,8 +126,9 @@ pub(super) struct Found {
 impl Tree {
     pub(super) fn new(context: OpenContext<'_>, found: Found) -> Arc<Self> {
         let OpenContext { disk, clock, jobs, dir, options, cache, metrics } = context;
-        let manifest = Manifest::new(Arc::clone(&disk), dir.clone(), found.newest_manifest);
-        let kept_manifest = found.is_damaged.then(|| dir.join(found.newest_manifest.file_name()));
+        let (newest, tail) = (found.newest_manifest, found.manifest_tail);
+        let manifest = Manifest::new(Arc::clone(&disk), dir.clone(), newest).with_tail(tail);
+        let kept_manifest = found.is_damaged.then(|| dir.join(newest.file_name()));
         let snapshots = Snapshots::default();
         snapshots.publish(found.levels.flushed);
         Arc::new_cyclic(|this| Self {
