@@ -89,7 +89,8 @@ impl Office {
         // Synced commits are the default: what is acknowledged survives.
         let options = Options::default().env(Arc::new(machine.clone()));
         let database = Database::open("/office", options)?;
-        let table = |name| database.create_table_if_missing(name).map(|table| table.entities());
+        let table =
+            |name| database.create_table_if_missing(name).wait().map(|table| table.entities());
         Ok(Self { current: table("Current")?, archived: table("Archive")? })
     }
 

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let table_a_day = n >= 2;
         for day in 0..DAYS {
             let name = if table_a_day { day_table(day) } else { "SignIns".into() };
-            let table = database.create_table_if_missing(&name)?.entities();
+            let table = database.create_table_if_missing(&name).wait()?.entities();
             table.import((0..SIGN_INS_A_DAY).map(|sign_in| entity(day, sign_in)))?;
         }
         database.compact()?;

@@ -43,8 +43,8 @@
 //! that shares the latch, may hold for as long as its function takes. It does not wait for the log or for other
 //! writers.
 //!
-//! Reads block while they read from disk, and so do loads, imports,
-//! [`create_table_if_missing`](Database::create_table_if_missing), `sync`, `flush`, `compact`, `checkpoint` and `verify`.
+//! Reads block while they read from disk, and so do loads, imports, `sync`, `flush`, `compact`, `checkpoint` and
+//! `verify`.
 //! [`Database::run`] takes any of these to a thread of the database, to be awaited; entities come
 //! as a stream from [`EntityQuery::stream`] and [`Query::stream`].
 //!
@@ -53,8 +53,7 @@
 //! # use tablestone::{Database, Options, Result, Version};
 //! /// Makes a table and a backup: from an async function, on no runtime in particular.
 //! async fn prepare(database: &Database, backup: PathBuf) -> Result<Version> {
-//!     let handle = database.clone();
-//!     let orders = database.run(move || handle.create_table_if_missing("orders")).await?;
+//!     let orders = database.create_table_if_missing("orders").await?;
 //!     orders.insert("customer-17", "order-1", "two chairs").await?;
 //!     let handle = database.clone();
 //!     database.run(move || handle.checkpoint(backup)).await

@@ -47,7 +47,7 @@ fn batch(writer: u8, step: u64) -> Batch {
 
 /// A writer's life: in table a, then in table b, then the counter that all share.
 fn write_until_killed(database: &Database, writer: u8) {
-    let [a, b] = ["a", "b"].map(|name| database.create_table_if_missing(name).unwrap());
+    let [a, b] = ["a", "b"].map(|name| database.create_table_if_missing(name).wait().unwrap());
     let at = |table: &Table| number(table, &format!("writer {writer}"), [b's', 0]);
     let done = at(&a);
     if at(&b) < done {
@@ -108,7 +108,7 @@ impl Acknowledged {
             assert_eq!(self.lines, 0);
             return;
         };
-        let b = database.create_table_if_missing("b").unwrap();
+        let b = database.create_table_if_missing("b").wait().unwrap();
         for writer in 0..WRITERS {
             let at = usize::from(writer);
             let in_a = check_writer(&a, writer);

@@ -32,6 +32,10 @@ impl<T> Applied<T> {
         Self { upto, result: Err(error) }
     }
 
+    pub(crate) fn map<U>(self, map: impl FnOnce(T) -> U) -> Applied<U> {
+        Applied { upto: self.upto, result: self.result.map(map) }
+    }
+
     /// What its caller is told, once the wait for `upto` has ended. A write that was refused, by what the log then
     /// failed to keep, has changed nothing; one that was made may be in the log.
     fn outcome(self, waited: Result<()>) -> Result<T> {
@@ -94,7 +98,7 @@ enum State<T> {
 }
 
 impl<T> Commit<T> {
-    pub(super) fn applied(pipeline: Arc<Pipeline>, applied: Applied<T>) -> Self {
+    pub(crate) fn applied(pipeline: Arc<Pipeline>, applied: Applied<T>) -> Self {
         Self { pipeline, state: State::Applied(applied), waiter: None, durable: None }
     }
 

@@ -120,7 +120,7 @@ impl Batch {
     /// # let dir = tempfile::tempdir().unwrap();
     /// use tablestone::{Batch, Database, Error, Options, Precondition};
     /// let database = Database::open(dir.path(), Options::default().batch_bytes(1000))?;
-    /// let table = database.create_table_if_missing("t")?;
+    /// let table = database.create_table_if_missing("t").wait()?;
     /// let batch = |merged| {
     ///     let mut batch = Batch::new("p");
     ///     batch.merged_bytes(merged).merge("r", Precondition::None, |_| Ok(vec![7; 5000]));

@@ -136,14 +136,28 @@ struct Entry {
 impl Catalog {
     /// Under the latches it needs: creates a table, or says that it exists.
     pub(super) fn create(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
-        let partition = names();
-        let _latch = pipeline.latches().lock(key::hash(&partition));
+        let _latch = pipeline.latches().lock(key::hash(&names()));
+        self.create_latched(pipeline, name)
+    }
+
+    /// Under the latches it needs: creates a table, unless it exists.
+    pub(super) fn ensure(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
+        let _latch = pipeline.latches().lock(key::hash(&names()));
+        match self.find(pipeline, name) {
+            Applied { result: Err(Error::TableNotFound(_)), .. } => {
+                self.create_latched(pipeline, name)
+            }
+            found => found,
+        }
+    }
+
+    fn create_latched(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
         let next = match free_id(pipeline, name) {
             Ok(next) => next,
             Err(taken) => return taken.into_applied(),
         };
         let mut payload = Payload::default();
-        payload.rows(&partition, 2);
+        payload.rows(&names(), 2);
         payload.put(NEXT_ID, &encode_id(next.next()));
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
@@ -226,17 +240,32 @@ impl Catalog {
 
     /// The incarnation that a name stands for, once that is durable.
     pub(super) fn open(&self, pipeline: &Pipeline, name: &str) -> Result<Arc<Incarnation>> {
+        let Applied { upto, result } = self.find(pipeline, name);
+        pipeline.wait(upto)?;
+        result
+    }
+
+    /// The incarnation that a name stands for.
+    pub(super) fn find(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
+        match self.enter(pipeline, name) {
+            Ok((upto, Some(found))) => Applied::done(upto, found),
+            Ok((upto, None)) => Applied::failed(upto, Error::TableNotFound(name.into())),
+            Err(error) => Applied::failed(Version::ZERO, error),
+        }
+    }
+
+    /// The incarnation that a name stands for, and since when.
+    fn enter(
+        &self,
+        pipeline: &Pipeline,
+        name: &str,
+    ) -> Result<(Version, Option<Arc<Incarnation>>)> {
         // The registry's lock keeps a drop from coming between look-up and entry. A drop
         // waits for it with all latches held, so what has to come from disk is read before.
         lookup(pipeline, name.as_bytes())?;
-        let (entry, found) = {
-            let mut open = self.open.lock();
-            let entry = lookup(pipeline, name.as_bytes())?;
-            let found = entry.id.map(|id| open.enter(id, name, entry.version));
-            (entry, found)
-        };
-        pipeline.wait(entry.version)?;
-        found.ok_or_else(|| Error::TableNotFound(name.into()))
+        let mut open = self.open.lock();
+        let Entry { version, id } = lookup(pipeline, name.as_bytes())?;
+        Ok((version, id.map(|id| open.enter(id, name, version))))
     }
 
     /// The incarnation that a name stood for at a version that a snapshot keeps. It may be dropped since, of which who

@@ -12,7 +12,7 @@ use super::strays;
 use super::table::Table;
 use super::task::Task;
 use super::view::{catalog, list_names};
-use crate::commit::{self, Applied, Commit, Pipeline, RecoveryReport, check_limit};
+use crate::commit::{self, Applied, Commit, Incarnation, Pipeline, RecoveryReport, check_limit};
 use crate::env::{Jobs, LockGuard};
 use crate::error::{Corruption, Error, Limit, Result};
 use crate::options::{Options, Recovery};
@@ -115,10 +115,18 @@ impl Database {
         if let Err(error) = check_name(name) {
             return Commit::refused(Arc::clone(&self.inner.pipeline), error);
         }
+        self.begin_creation(name, Catalog::create)
+    }
+
+    fn begin_creation(
+        &self,
+        name: &str,
+        create: fn(&Catalog, &Pipeline, &str) -> Applied<Arc<Incarnation>>,
+    ) -> Commit<Table> {
         let (inner, name) = (Arc::clone(&self.inner), Box::<str>::from(name));
         self.inner.pipeline.begin(name.len(), move |pipeline| {
-            let Applied { upto, result } = inner.catalog.create(pipeline, &name);
-            Applied { upto, result: result.map(|incarnation| Table::new(inner, incarnation)) }
+            let created = create(&inner.catalog, pipeline, &name);
+            created.map(|incarnation| Table::new(inner, incarnation))
         })
     }
 
@@ -133,19 +141,23 @@ impl Database {
         TableLoader::begin(&self.inner, name)
     }
 
-    /// Opens a table, creating it if it does not exist.
+    /// Opens a table, creating it if it does not exist. One that exists is opened without waiting for other
+    /// writes.
     ///
-    /// # Errors
-    /// As [`create_table`](Self::create_table), but for [`Error::TableExists`].
-    pub fn create_table_if_missing(&self, name: &str) -> Result<Table> {
-        loop {
-            match self.table(name) {
-                Err(Error::TableNotFound(_)) => {}
-                found => return found,
+    /// The outcome is as that of [`create_table`](Self::create_table), but for [`Error::TableExists`].
+    pub fn create_table_if_missing(&self, name: &str) -> Commit<Table> {
+        let Inner { pipeline, catalog, .. } = &*self.inner;
+        if let Err(error) = check_name(name) {
+            return Commit::refused(Arc::clone(pipeline), error);
+        }
+        match catalog.find(pipeline, name) {
+            Applied { result: Err(Error::TableNotFound(_)), .. } => {
+                self.begin_creation(name, Catalog::ensure)
             }
-            match self.create_table(name).wait() {
-                Err(Error::TableExists(_)) => {}
-                created => return created,
+            found => {
+                let found =
+                    found.map(|incarnation| Table::new(Arc::clone(&self.inner), incarnation));
+                Commit::applied(Arc::clone(pipeline), found)
             }
         }
     }

@@ -22,7 +22,7 @@ use tablestone::{Database, Entity, EntityPage, EntityTable, EntityView, Filter};
 
 /// A table of entities, made if it is new.
 fn table(database: &Database, name: &str) -> EntityTable {
-    database.create_table_if_missing(name).unwrap().entities()
+    database.create_table_if_missing(name).wait().unwrap().entities()
 }
 
 fn filter(text: &str) -> Filter {

@@ -31,7 +31,7 @@ fn options_of(env: &SimEnv, (durability, read_mode): (Durability, ReadMode)) -> 
 
 fn open_in(env: &SimEnv, mode: (Durability, ReadMode)) -> (Database, Table) {
     let db = Database::open(DIR, options_of(env, mode)).unwrap();
-    let t = db.create_table_if_missing("t").unwrap();
+    let t = db.create_table_if_missing("t").wait().unwrap();
     (db, t)
 }
 

@@ -319,7 +319,7 @@ fn files_with_numbers_that_none_comes_to_are_left_alone() {
         let (env, path) = (SimEnv::new(1), Path::new(DIR).join(&stray));
         for life in 0..4u8 {
             let db = open(&env).unwrap();
-            let t = db.create_table_if_missing("t").unwrap();
+            let t = db.create_table_if_missing("t").wait().unwrap();
             for row in 0..4 {
                 t.insert("p", [life, row], vec![row; 100_000]).wait().unwrap();
                 db.flush().unwrap();

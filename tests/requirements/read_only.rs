@@ -29,7 +29,7 @@ fn files(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
 
 /// Rows in several levels, in the log, in a range that was deleted, and large ones.
 fn fill(db: &Database) -> Table {
-    let t = db.create_table_if_missing("t").unwrap();
+    let t = db.create_table_if_missing("t").wait().unwrap();
     for n in 0..3_000u32 {
         t.upsert("p", n.to_be_bytes(), [7; 60]).wait().unwrap();
     }
@@ -91,7 +91,7 @@ fn what_would_write_is_refused() {
     is_refused(came(t.delete_partition("p")));
     is_refused(t.import([("p", "r", "w")]).map(|_| ()));
     is_refused(came(db.create_table("u")));
-    is_refused(db.create_table_if_missing("u").map(|_| ()));
+    is_refused(db.create_table_if_missing("u").wait().map(|_| ()));
     is_refused(came(db.drop_table("t")));
     is_refused(db.load_table("u").map(|_| ()));
     is_refused(db.sync());

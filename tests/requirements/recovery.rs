@@ -17,7 +17,7 @@ fn r_e10_every_way_of_ending_keeps_what_was_acknowledged() {
         let mut expected = Vec::new();
         for (round, depth) in Depth::ALL.into_iter().cycle().take(9).enumerate() {
             let db = open(&env).unwrap();
-            let t = db.create_table_if_missing("t").unwrap();
+            let t = db.create_table_if_missing("t").wait().unwrap();
             assert_eq!(all_rows(&t), expected, "{style:?} round {round}");
             for n in 0..50u8 {
                 let row = (vec![n % 5], vec![round as u8, n], vec![n; 60]);
@@ -73,7 +73,7 @@ fn r_e10_a_torn_tail_is_trimmed_and_reported() {
     let mut torn = 0;
     for cut in 1..60u64 {
         let db = open(&env).unwrap();
-        let t = db.create_table_if_missing("t").unwrap();
+        let t = db.create_table_if_missing("t").wait().unwrap();
         t.upsert("p", "r", cut.to_be_bytes()).wait().unwrap();
         env.crash(CrashStyle::LoseUnsynced);
         drop((t, db));

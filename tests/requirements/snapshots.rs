@@ -173,7 +173,7 @@ fn r_e11_tables_are_found_by_the_names_they_had() {
     for depth in Depth::ALL {
         let db = TestDb::new();
         let put = |name: &str, value: &str| {
-            let t = db.create_table_if_missing(name).unwrap();
+            let t = db.create_table_if_missing(name).wait().unwrap();
             t.upsert("p", "r", value).wait().unwrap();
         };
         ["dropped", "made anew", "stays"].into_iter().for_each(|name| put(name, "then"));

@@ -18,7 +18,7 @@ fn r_e17_create_look_up_and_drop() {
     let again = db.create_table("t").wait();
     assert!(matches!(again, Err(Error::TableExists(name)) if &*name == "t"));
     assert!(db.table("t").unwrap().exists("p", "r").unwrap());
-    assert!(db.create_table_if_missing("t").unwrap().exists("p", "r").unwrap());
+    assert!(db.create_table_if_missing("t").wait().unwrap().exists("p", "r").unwrap());
     drop(created);
     db.reopen();
     assert!(db.table("t").unwrap().exists("p", "r").unwrap());
@@ -106,7 +106,7 @@ fn r_e17_racing_creates_drops_and_writes_lose_no_table() {
                     let result = match n % 3 {
                         0 => db.create_table("t").wait().map(|_| ()),
                         1 => db.drop_table("t").wait().map(|_| ()),
-                        _ => db.create_table_if_missing("t").and_then(|t| {
+                        _ => db.create_table_if_missing("t").wait().and_then(|t| {
                             t.upsert("p", [round], [n]).wait()?;
                             t.query().page().map(|_| ())
                         }),
@@ -123,6 +123,22 @@ fn r_e17_racing_creates_drops_and_writes_lose_no_table() {
     t.upsert("p", "r", "v").wait().unwrap();
     assert!(t.exists("p", "r").unwrap());
     assert_eq!(db.tables(None, 10).unwrap().names, ["t"]);
+}
+
+/// Of several that are under way at once, waited for in any order, each has the table that the first makes.
+#[test]
+fn r_e17_a_table_is_created_once_if_it_is_missing() {
+    let db = TestDb::new();
+    let ways: Vec<_> = (0..4).map(|_| db.create_table_if_missing("t")).collect();
+    for (n, way) in (0..4u8).zip(ways).rev() {
+        way.wait().unwrap().insert("p", [n], "v").wait().unwrap();
+    }
+    assert_eq!(db.t().query().page().unwrap().len(), 4);
+    assert_eq!(db.tables(None, 10).unwrap().names, ["t"]);
+    drop(db.create_table_if_missing("u"));
+    assert_eq!(db.table("u").unwrap().name(), "u", "it is made though nobody waits");
+    let refused = db.create_table_if_missing("").wait();
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn r_e04_versions_increase_under_a_clock_set_back_and_over_delete_and_restart() 
     env.set_now(last);
     for (round, depth) in Depth::ALL.into_iter().cycle().take(6).enumerate() {
         let db = open(&env).unwrap();
-        let t = db.create_table_if_missing("t").unwrap();
+        let t = db.create_table_if_missing("t").wait().unwrap();
         for step in 0..3u8 {
             let deleted = t.delete("p", "r", Precondition::None).wait().unwrap();
             let inserted = t.insert("p", "r", [step]).wait().unwrap();

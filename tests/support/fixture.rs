@@ -54,7 +54,7 @@ impl TestDb {
 
     /// The table "t", empty if it is new.
     pub fn t(&self) -> Table {
-        self.create_table_if_missing("t").unwrap()
+        self.create_table_if_missing("t").wait().unwrap()
     }
 
     pub fn close(&mut self) {

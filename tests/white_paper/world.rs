@@ -14,7 +14,7 @@ use crate::support::sim::{DIR, sim_options};
 pub(crate) const DAY: u64 = 864_000_000_000;
 
 pub(crate) fn table(database: &Database, name: &str) -> EntityTable {
-    database.create_table_if_missing(name).unwrap().entities()
+    database.create_table_if_missing(name).wait().unwrap().entities()
 }
 
 /// An instant, or the day that begins with it.

@@ -23,7 +23,7 @@ use super::view::not_an_entity;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let database = Database::open(dir.path(), Options::default())?;
-/// let people = database.create_table_if_missing("people")?.entities();
+/// let people = database.create_table_if_missing("people").wait()?.entities();
 /// for (row, age) in [("1", 34), ("2", 17), ("3", 51)] {
 ///     people.insert(&Entity::new("Sales", row).with("Age", age)).wait()?;
 /// }

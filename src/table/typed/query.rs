@@ -304,7 +304,7 @@ fn stored(row: RowRef<'_>) -> StoredRow<'_> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let database = Database::open(dir.path(), Options::default())?;
-/// let people = database.create_table_if_missing("people")?.entities();
+/// let people = database.create_table_if_missing("people").wait()?.entities();
 /// for row in ["1", "2", "3"] {
 ///     people.insert(&Entity::new("Sales", row)).wait()?;
 /// }
@@ -346,7 +346,7 @@ impl FusedIterator for EntityPages {}
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let database = Database::open(dir.path(), Options::default())?;
-/// let people = database.create_table_if_missing("people")?.entities();
+/// let people = database.create_table_if_missing("people").wait()?.entities();
 /// people.insert(&Entity::new("Sales", "1").with("Name", "Ann")).wait()?;
 /// for person in people.query().entities() {
 ///     assert_eq!(person?.get_as::<&str>("Name"), Some("Ann"));

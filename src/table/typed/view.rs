@@ -19,7 +19,7 @@ use crate::version::Version;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let database = Database::open(dir.path(), Options::default())?;
-/// let people = database.create_table_if_missing("people")?.entities();
+/// let people = database.create_table_if_missing("people").wait()?.entities();
 /// people.insert(&Entity::new("Sales", "1").with("Name", "Ann")).wait()?;
 /// let before = people.at(&database.snapshot())?;
 /// people.insert(&Entity::new("Sales", "2").with("Name", "Bob")).wait()?;

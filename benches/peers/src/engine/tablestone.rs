@@ -60,7 +60,7 @@ fn open_with(options: Options, dir: &Path, setup: Setup) -> Result<Box<dyn Engin
     let options = options.durability(durability).memory_budget(setup.budget);
     let database = Database::open(dir, options)?;
     let tables = (0..setup.tables.max(1))
-        .map(|number| database.create_table_if_missing(&table_name(number)))
+        .map(|number| database.create_table_if_missing(&table_name(number)).wait())
         .collect::<Result<_, Error>>()?;
     Ok(Box::new(Tablestone { database, tables, beside: OnceLock::new() }))
 }
@@ -219,7 +219,7 @@ impl Tables for Tablestone {
     fn put_beside(&self, row: &[u8]) -> Result<()> {
         if self.beside.get().is_none() {
             // Of two threads that come here at once one makes it, and both have the same.
-            let _ = self.beside.set(self.database.create_table_if_missing("beside")?);
+            let _ = self.beside.set(self.database.create_table_if_missing("beside").wait()?);
         }
         let beside = self.beside.get().context("it was just made")?;
         beside.upsert("partition", row, [7; 100]).wait()?;
