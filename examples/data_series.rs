@@ -85,7 +85,7 @@ fn count(series: &EntityTable, hour: usize) -> Result<usize, TableError> {
         let point = Entity::new(EMPLOYEE, DAY).with(&*name, counted + 1);
         match series.merge(&point, unchanged).wait() {
             Ok(_) => return Ok(retries),
-            Err(TableError::VersionMismatch { .. } | TableError::EntityExists { .. }) => {}
+            Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
     }

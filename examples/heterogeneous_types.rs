@@ -137,7 +137,7 @@ fn comment(
             .merge(&Entity::new(USER, blog).with("CommentCount", count + 1), unchanged);
         match items.commit(batch).wait() {
             Ok(_) => return Ok(()),
-            Err(TableError::VersionMismatch { .. } | TableError::EntityExists { .. }) => {}
+            Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error.into()),
         }
     }

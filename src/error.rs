@@ -214,6 +214,38 @@ impl Error {
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
+
+    /// Whether a condition on an entity was not met: it is there, it is not, or it has another version. Who read
+    /// it before may read it again and decide anew.
+    ///
+    /// ```
+    /// use tablestone::{Database, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let counters = database.create_table("counters").wait()?;
+    /// let visits = loop {
+    ///     let row = counters.get("page", "visits")?;
+    ///     let next = row.as_ref().map_or(0, |row| row.value[0]) + 1;
+    ///     // Nobody has written it since, or it is still absent.
+    ///     let unchanged = row.map(|row| row.version).into();
+    ///     match counters.replace("page", "visits", unchanged, [next]).wait() {
+    ///         Err(error) if error.is_conflict() => continue,
+    ///         written => break written.map(|_| next)?,
+    ///     }
+    /// };
+    /// assert_eq!(visits, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::EntityExists { .. } | Self::EntityNotFound { .. } | Self::VersionMismatch { .. }
+        )
+    }
 }
 
 /// What a refused merge returns as its reason.

@@ -4,8 +4,6 @@
 //! max(clock, last + 1), so versions are strictly increasing for the whole database (R-E04).
 
 use std::fmt;
-use std::num::ParseIntError;
-use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 /// Ticks (100 ns each) between 1601-01-01 and the Unix epoch.
@@ -87,15 +85,6 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
-    }
-}
-
-impl FromStr for Version {
-    type Err = ParseIntError;
-
-    /// Reads what `Display` writes.
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self)
     }
 }
 

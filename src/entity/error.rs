@@ -158,8 +158,8 @@ pub struct NotAnEntity {
     pub source: RowError,
 }
 
-/// A text that is not what it should be: a [`DateTime`](crate::DateTime),
-/// [`Guid`](crate::Guid), [`ETag`](crate::ETag) or [`Continuation`](crate::Continuation).
+/// A text that is not what it should be: a [`DateTime`](crate::DateTime), [`Guid`](crate::Guid),
+/// [`ETag`](crate::ETag), [`Version`](crate::Version) or [`Continuation`](crate::Continuation).
 ///
 /// ```
 /// use tablestone::Guid;

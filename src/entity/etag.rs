@@ -1,4 +1,4 @@
-//! [`ETag`]: a version as text. [`IfMatch`]: which version a caller insists on.
+//! [`ETag`]: a version as text; how the ticks of one are read. [`IfMatch`]: which version a caller insists on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,6 +29,23 @@ impl fmt::Display for ETag {
         write!(f, "W/\"{BEFORE}")?;
         DateTime::from(self.0).write(f, "%3A")?;
         write!(f, "{AFTER}\"")
+    }
+}
+
+impl FromStr for Version {
+    type Err = ParseError;
+
+    /// Reads what `Display` writes: ticks, in decimal.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut reader = Reader::new("Version", text);
+        let digits = reader.take_while(|c| c.is_ascii_digit());
+        if digits.is_empty() {
+            return Err(reader.error("a digit"));
+        }
+        reader.finish()?;
+        let ticks =
+            digits.parse().map_err(|_| reader.out_of_range(format!("at most {}", Version::MAX)))?;
+        Ok(Self::from_ticks(ticks))
     }
 }
 
@@ -110,6 +127,25 @@ mod tests {
     }
 
     /// R-D08: the service's text, with the fraction's trailing zeros cut.
+    #[test]
+    fn ticks_are_read_and_what_is_none_is_refused() {
+        for ticks in [0, 1, u64::MAX] {
+            let version = Version::from_ticks(ticks);
+            assert_eq!(version.to_string().parse(), Ok(version));
+        }
+        for (text, expected) in [
+            ("", "\"\" is no Version: expected a digit at column 1, found the end"),
+            ("-1", "\"-1\" is no Version: expected a digit at column 1, found '-'"),
+            ("12a", "\"12a\" is no Version: expected the end at column 3, found 'a'"),
+            (
+                "18446744073709551616",
+                "\"18446744073709551616\" is no Version: expected at most 18446744073709551615",
+            ),
+        ] {
+            assert_eq!(text.parse::<Version>().unwrap_err().to_string(), expected);
+        }
+    }
+
     #[test]
     fn r_d08_the_text_is_that_of_the_service() {
         let version = Version::from_ticks(128_673_484_544_838_174);
