@@ -223,7 +223,7 @@ impl Machine {
             Error::VersionMismatch { index, found, .. } => (*index, *found),
             _ => return,
         };
-        let Write::Commit { table, partition, operations } = write else { unreachable!() };
+        let Write::Commit { table, partition, operations, .. } = write else { unreachable!() };
         let key = (partition_key(*partition), row_key(operations[index].row));
         assert_eq!(self.model.table(*table).unwrap()[&key].version, found);
     }

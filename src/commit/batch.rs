@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::check_limit;
 use super::conditions::Conditions;
-use super::draft::{BatchLimits, Draft, Operation, Rows, batch_bytes};
+use super::draft::{BatchLimits, Draft, Finished, Operation, Rows, batch_bytes};
 use super::handle::Applied;
 use super::latch::Latches;
 use super::pipeline::Pipeline;
+use super::ranges::Deletions;
 use crate::activity::Tally;
 use crate::error::{Error, Limit, Result};
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::memtable::Memtable;
+use crate::read::ScanRange;
 use crate::version::Version;
 use crate::wal;
 
@@ -67,7 +69,7 @@ impl Incarnation {
     }
 }
 
-/// Whether operations are what makes room.
+/// Whether operations are what makes room, as deletions of ranges are.
 fn only_delete(operations: &[Operation]) -> bool {
     operations.iter().all(Operation::is_deletion)
 }
@@ -77,6 +79,7 @@ pub(crate) struct BatchWrite {
     prefix: Vec<u8>,
     operations: Vec<Operation>,
     rows: Rows,
+    ranges: Vec<ScanRange>,
     partition_key_bytes: usize,
     limits: BatchLimits,
 }
@@ -85,8 +88,8 @@ impl BatchWrite {
     /// A batch on one partition, which was [checked](Draft::check).
     pub(crate) fn new(table: TableId, draft: Draft, limits: BatchLimits) -> Self {
         let partition_key_bytes = draft.partition_key().len();
-        let (prefix, operations, rows) = draft.finish(table);
-        Self { prefix, operations, rows, partition_key_bytes, limits }
+        let Finished { prefix, operations, rows, ranges } = draft.finish(table);
+        Self { prefix, operations, rows, ranges, partition_key_bytes, limits }
     }
 
     /// Checks the batch and applies it to its table; gives its one version.
@@ -113,12 +116,13 @@ impl BatchWrite {
         {
             return failed;
         }
-        if self.operations.is_empty() {
+        let deletions = self.deletions(pipeline, table.id);
+        if self.operations.is_empty() && deletions.is_empty() {
             return pipeline.nothing_done();
         }
         let Self { prefix, operations, rows, partition_key_bytes, .. } = self;
         let bytes = batch_bytes(partition_key_bytes, &operations);
-        let prepared = rows.prepare(&prefix, &operations);
+        let prepared = rows.prepare(&prefix, &operations, &deletions);
         // Keys may take twice as much as they have, of what the options allow.
         let encoded =
             check_limit(Limit::BatchBytes, prepared.payload_len(), wal::MAX_PAYLOAD_BYTES);
@@ -131,10 +135,28 @@ impl BatchWrite {
             Err(error) => return Applied::failed(Version::ZERO, error),
         };
         table.tally.write(operations.len(), bytes);
+        deletions.are_made(pipeline);
         if operations.iter().any(Operation::is_deletion) {
             pipeline.note_deletion();
         }
         Applied::done(version, version)
+    }
+
+    /// What its ranges come to, but for what it writes itself.
+    fn deletions(&self, pipeline: &Pipeline, table: TableId) -> Deletions {
+        if self.ranges.is_empty() {
+            return Deletions::default();
+        }
+        let mut deletions = Deletions::of(pipeline, table, &self.ranges);
+        for operation in &self.operations {
+            deletions.row_keys.remove(operation.row_key(self.rows.buffer()));
+        }
+        deletions
+    }
+
+    /// How many ranges it deletes.
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
     }
 
     /// Whether it is what makes room.

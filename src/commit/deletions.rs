@@ -35,6 +35,22 @@ impl Pipeline {
         }
     }
 
+    /// To be called once deletions of ranges are in the memtable. If they leave much in files of which nothing is left
+    /// to show, it is frozen, because these go once it is flushed.
+    pub(super) fn note_range_deletions<'a>(
+        &self,
+        mut spans: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) {
+        // What a flush writes is less than what it sets free.
+        let enough = self.memtable_bytes as u64;
+        let view = self.tree.view();
+        if spans.any(|(low, high)| view.levels.has_whole_files(low, high, enough)) {
+            self.freeze_for_deletions();
+        } else {
+            self.note_deletion();
+        }
+    }
+
     #[cold]
     fn look_later(&self) {
         self.once_in_background(

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the payload has one row for each operation, in order. For a merge that is a row that deletes: it
 //! keeps the RowKey until the merge has run. So keys and values are copied once, to where the log is written from.
+//! What ranges to delete come to is known under the latch, and is written behind these rows.
 
 use std::collections::HashMap;
 
@@ -9,8 +10,10 @@ use super::check_limit;
 use super::conditions::Precondition;
 use super::latch::Latches;
 use super::payload::{Payload, Prepared, Row};
+use super::ranges::{Deletions, RowBounds};
 use crate::error::{Error, Limit, MergeRefusal, Result};
 use crate::key::{self, TableId};
+use crate::read::ScanRange;
 
 /// Makes the new value of an entity from the stored one, if there is one.
 pub(crate) type MergeFn = Box<dyn FnOnce(Option<&[u8]>) -> Result<Vec<u8>, MergeRefusal> + Send>;
@@ -55,6 +58,17 @@ pub(crate) struct Draft {
     partition_key: Vec<u8>,
     payload: Payload,
     operations: Vec<Operation>,
+    ranges: Vec<RowBounds>,
+}
+
+/// A batch that is complete.
+pub(super) struct Finished {
+    /// The encoded partition.
+    pub(super) prefix: Vec<u8>,
+    pub(super) operations: Vec<Operation>,
+    /// Ready, unless a merge is among them or a range is deleted.
+    pub(super) rows: Rows,
+    pub(super) ranges: Vec<ScanRange>,
 }
 
 impl Draft {
@@ -85,6 +99,14 @@ impl Draft {
     pub(crate) fn delete(&mut self, row_key: &[u8], precondition: Precondition) {
         let row = self.payload_for(row_key, 0).delete(row_key);
         self.push(precondition, Action::Delete, row, row_key.len(), 0);
+    }
+
+    pub(crate) fn delete_range(&mut self, rows: RowBounds) {
+        self.ranges.push(rows);
+    }
+
+    pub(crate) fn ranges(&self) -> usize {
+        self.ranges.len()
     }
 
     /// The payload, with room for what comes before the first row. Where there is a second row there may be
@@ -133,7 +155,8 @@ impl Draft {
     /// Fails if it has more than it may, or a RowKey twice.
     pub(crate) fn check(&self, limits: &BatchLimits) -> Result<()> {
         check_limit(Limit::PartitionKey, self.partition_key.len(), limits.key_bytes)?;
-        check_limit(Limit::BatchOperations, self.operations.len(), limits.operations)?;
+        let operations = self.operations.len() + self.ranges.len();
+        check_limit(Limit::BatchOperations, operations, limits.operations)?;
         for (index, operation) in self.operations.iter().enumerate() {
             check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)
                 .and_then(|()| check_limit(Limit::Value, operation.value_len, limits.value_bytes))
@@ -158,27 +181,35 @@ impl Draft {
         Ok(())
     }
 
-    /// The encoded partition of that table, the operations, and their payload: ready, if no merge is
-    /// among them.
-    pub(super) fn finish(self, table: TableId) -> (Vec<u8>, Vec<Operation>, Rows) {
-        let Self { partition_key, mut payload, operations } = self;
+    /// As a batch on that table.
+    pub(super) fn finish(self, table: TableId) -> Finished {
+        let Self { partition_key, mut payload, operations, ranges } = self;
+        let ranges = ranges.into_iter().map(|rows| ScanRange::in_partition(&partition_key, rows));
+        let ranges: Vec<_> = ranges.collect();
         let prefix = key::into_partition(table, partition_key);
-        if operations.iter().any(Operation::is_merge) {
-            return (prefix, operations, Rows::Merging(payload));
+        if !ranges.is_empty() || operations.iter().any(Operation::is_merge) {
+            return Finished { prefix, operations, rows: Rows::Open(payload), ranges };
         }
         // Of a batch without operations nothing is written.
         if !operations.is_empty() {
             payload.rows_before(&prefix, operations.len());
         }
-        (prefix, operations, Rows::Ready(Prepared::new(payload)))
+        Finished { prefix, operations, rows: Rows::Ready(Prepared::new(payload)), ranges }
     }
 }
 
 /// The rows of a batch.
 pub(super) enum Rows {
     Ready(Prepared),
-    /// Before its merges have run.
-    Merging(Payload),
+    /// Before merges have run and ranges were looked at.
+    Open(Payload),
+}
+
+impl Default for Rows {
+    /// Of no operation.
+    fn default() -> Self {
+        Self::Open(Payload::default())
+    }
 }
 
 impl Rows {
@@ -190,20 +221,28 @@ impl Rows {
     pub(super) fn buffer(&self) -> &[u8] {
         match self {
             Self::Ready(prepared) => prepared.buffer(),
-            Self::Merging(payload) => payload.buffer(),
+            Self::Open(payload) => payload.buffer(),
         }
     }
 
-    /// The payload, after all merges have run.
-    pub(super) fn prepare(self, prefix: &[u8], operations: &[Operation]) -> Prepared {
+    /// The payload, after all merges have run, with what else is deleted.
+    pub(super) fn prepare(
+        self,
+        prefix: &[u8],
+        operations: &[Operation],
+        deletions: &Deletions,
+    ) -> Prepared {
         let draft = match self {
             Self::Ready(prepared) => return prepared,
-            Self::Merging(draft) => draft,
+            Self::Open(draft) => draft,
         };
         let grown: usize = operations.iter().map(Operation::value_len).sum();
         let mut payload =
             Payload::with_capacity(draft.buffer().len() + grown + 5 * operations.len());
-        payload.rows(prefix, operations.len());
+        let rows = operations.len() + deletions.row_keys.len();
+        if rows > 0 {
+            payload.rows(prefix, rows);
+        }
         for operation in operations {
             let row_key = operation.row_key(draft.buffer());
             match &operation.action {
@@ -212,6 +251,8 @@ impl Rows {
                 Action::Delete | Action::Merge(_) => payload.delete_encoded(row_key),
             }
         }
+        deletions.row_keys.iter().for_each(|row_key| payload.delete_encoded(row_key));
+        deletions.spans.iter().for_each(|(low, high)| payload.delete_range(low, high));
         Prepared::new(payload)
     }
 }
@@ -289,11 +330,11 @@ mod tests {
     }
 
     fn prepared(draft: Draft) -> Prepared {
-        let (prefix, mut operations, rows) = draft.finish(TableId::FIRST);
+        let Finished { prefix, mut operations, rows, .. } = draft.finish(TableId::FIRST);
         for (index, operation) in operations.iter_mut().enumerate() {
             operation.resolve_merge(index, Some(b"stored"), usize::MAX, &Latches::new()).unwrap();
         }
-        rows.prepare(&prefix, &operations)
+        rows.prepare(&prefix, &operations, &Deletions::default())
     }
 
     /// R-E07: what a merge makes is committed with the rest, as if it had been put.

@@ -242,6 +242,10 @@ impl Pipeline {
         write: BatchWrite,
     ) -> Commit<Version> {
         let room = if write.only_deletes() { 0 } else { bytes };
+        let bytes = match write.ranges() {
+            0 => bytes,
+            ranges => bytes + ranges * self.tree.view().active.range_tombstone_bytes(),
+        };
         match self.gate(Wanted { bytes, room }) {
             Ok(None) => Commit::applied(Arc::clone(self), write.run(self, table)),
             Ok(Some(gate)) => {

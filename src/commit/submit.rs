@@ -94,8 +94,7 @@ impl Pipeline {
         version
     }
 
-    /// As [`submit`](Self::submit), for a deletion of [low, high). If it leaves much in files of which
-    /// nothing is left to show, the memtable is frozen, because they go once it is flushed.
+    /// As [`submit`](Self::submit), for a deletion of [low, high).
     pub(crate) fn submit_deletion(&self, prepared: &Prepared, low: &[u8], high: &[u8]) -> Version {
         self.submit_deletion_noting(prepared, low, high, |_| ())
     }
@@ -109,12 +108,7 @@ impl Pipeline {
         note: impl FnOnce(Version),
     ) -> Version {
         let version = self.submit_noting(prepared, note);
-        // What a flush writes is less than what it sets free.
-        if self.tree.view().levels.has_whole_files(low, high, self.memtable_bytes as u64) {
-            self.freeze_for_deletions();
-        } else {
-            self.note_deletion();
-        }
+        self.note_range_deletions([(low, high)].into_iter());
         version
     }
 }

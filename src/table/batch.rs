@@ -1,7 +1,9 @@
 //! [`Batch`]: an entity group transaction in the making.
 
 use std::fmt;
+use std::ops::RangeBounds;
 
+use super::view::cut_bounds;
 use crate::commit::{Draft, Precondition};
 use crate::error::{MergeRefusal, Result};
 use crate::key::SHORT_PREFIX_BYTES;
@@ -60,16 +62,16 @@ impl Batch {
         Self { draft: Draft::new(copy), merged_bytes: 0 }
     }
 
-    /// Number of operations.
+    /// Number of operations on entities; [ranges](Self::delete_range) are none.
     #[must_use]
     pub fn len(&self) -> usize {
         self.draft.len()
     }
 
-    /// Whether there are no operations.
+    /// Whether there are no operations, nor ranges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.draft.len() == 0
+        self.draft.len() == 0 && self.draft.ranges() == 0
     }
 
     /// Stores an entity that must not exist: [`put`](Self::put) with [`Precondition::Absent`].
@@ -140,6 +142,37 @@ impl Batch {
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
     pub fn delete(&mut self, row_key: impl AsRef<[u8]>, precondition: Precondition) -> &mut Self {
         self.draft.delete(row_key.as_ref(), precondition);
+        self
+    }
+
+    /// Deletes the entities of the partition whose RowKey is in a range, as they were before the batch, at a cost that
+    /// does not depend on their number: what the batch itself stores in the range stays, whether it was added before
+    /// or after. Conditions and merges see what was there before, as they always do. A range may name a RowKey
+    /// that an operation names too. It counts for [`Options::batch_operations`](crate::Options::batch_operations),
+    /// but has no position among the operations that errors name.
+    ///
+    /// ```
+    /// use tablestone::{Batch, Database, Options, Precondition};
+    ///
+    /// # fn main() -> Result<(), tablestone::Error> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let log = database.create_table("log").wait()?;
+    /// for entry in ["0001", "0002", "0003"] {
+    ///     log.insert("node-1", entry, "of term 1").wait()?;
+    /// }
+    /// // What a new leader sends takes the place of all that follows the first entry.
+    /// let mut batch = Batch::new("node-1");
+    /// batch.delete_range("0002"..).upsert("0002", "of term 2");
+    /// log.commit(batch).wait()?;
+    /// let page = log.query().page()?;
+    /// let left: Vec<_> = page.iter().map(|row| (row.row_key, row.value)).collect();
+    /// assert_eq!(left, [(&b"0001"[..], &b"of term 1"[..]), (b"0002", b"of term 2")]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range<K: AsRef<[u8]>>(&mut self, row_keys: impl RangeBounds<K>) -> &mut Self {
+        self.draft.delete_range(cut_bounds(&row_keys));
         self
     }
 

@@ -1,20 +1,20 @@
 //! [`Table`]: one table; its writes, and through [`TableView`] its reads.
 
 use std::fmt;
-use std::ops::{Bound, Deref, RangeBounds};
+use std::ops::{Deref, RangeBounds};
 use std::sync::Arc;
 
 use super::batch::Batch;
 use super::database::Inner;
 use super::import::{ImportReport, Importer};
 use super::snapshot::Snapshot;
-use super::view::{ALL, Bounds, TableView, owned_bounds};
+use super::view::{ALL, Bounds, TableView, cut_bounds};
 use crate::commit::{
     BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
 };
 use crate::entity::EntityLimits;
 use crate::error::{Error, Limit, MergeRefusal, Result};
-use crate::options::{MOST_BATCH_BYTES, MOST_KEY_BYTES, Options};
+use crate::options::{MOST_BATCH_BYTES, Options};
 use crate::version::Version;
 
 /// A table: reads through [`TableView`], whose methods it has, and writes.
@@ -183,13 +183,14 @@ impl Table {
 
     /// Deletes the entities of a partition whose RowKey is in a range, at a cost that does not
     /// depend on their number. An empty or inverted range deletes nothing, see
-    /// [`delete_partition`](Self::delete_partition).
+    /// [`delete_partition`](Self::delete_partition). With other writes of the partition, all or none:
+    /// [`Batch::delete_range`].
     pub fn delete_range<K: AsRef<[u8]>>(
         &self,
         partition_key: impl AsRef<[u8]>,
         row_keys: impl RangeBounds<K>,
     ) -> Commit<Version> {
-        self.delete_bounds(partition_key.as_ref(), owned_bounds(&row_keys))
+        self.delete_bounds(partition_key.as_ref(), cut_bounds(&row_keys))
     }
 
     fn delete_bounds(&self, partition_key: &[u8], rows: Bounds) -> Commit<Version> {
@@ -200,7 +201,6 @@ impl Table {
             return Commit::refused(Arc::clone(pipeline), error);
         }
         let (incarnation, partition_key) = (Arc::clone(incarnation), partition_key.to_vec());
-        let rows = (cut(rows.0), cut(rows.1));
         pipeline.begin_deletion(move |pipeline| {
             delete_rows(pipeline, &incarnation, &partition_key, &rows)
         })
@@ -225,14 +225,6 @@ impl Table {
         }
         importer.finish()
     }
-}
-
-/// A bound beyond the length of keys, cut: it is between the same keys, and need not be kept whole.
-fn cut(bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
-    bound.map(|mut key| {
-        key.truncate(MOST_KEY_BYTES + 1);
-        key
-    })
 }
 
 impl fmt::Debug for Table {

@@ -17,6 +17,7 @@ use crate::entry::Kind;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::levels::View;
+use crate::options::MOST_KEY_BYTES;
 use crate::read::{self, Estimate, RowRef, ScanRange};
 use crate::sst::Lookup;
 use crate::version::Version;
@@ -262,6 +263,14 @@ pub(super) const ALL: Bounds = (Bound::Unbounded, Bound::Unbounded);
 pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
     let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
     (owned(range.start_bound()), owned(range.end_bound()))
+}
+
+/// The same; what is beyond the length of keys is cut: it is between the same keys, and need not be kept whole.
+pub(super) fn cut_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+    let cut = |bound: Bound<&K>| {
+        bound.map(|key| key.as_ref().get(..=MOST_KEY_BYTES).unwrap_or(key.as_ref()).to_vec())
+    };
+    (cut(range.start_bound()), cut(range.end_bound()))
 }
 
 /// The catalog, which is a table as any other.

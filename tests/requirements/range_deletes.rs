@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tablestone::env::SimEnv;
-use tablestone::{Batch, Database, Durability, Error, Page, Precondition, Table};
+use tablestone::{Batch, Database, Durability, Error, Limit, Page, Precondition, Table};
 
 use crate::support::model::value;
 use crate::support::sim::{DIR, open, sim_options};
@@ -82,6 +82,93 @@ fn r_e19_delete_range_has_bounds_like_a_query() {
             assert_eq!(rows_of(&t, "b"), left, "{bounds:?} {depth:?}");
             assert_eq!(rows_of(&t, "a").len() + rows_of(&t, "c").len(), 2 * rows);
         }
+    }
+}
+
+/// R-E07: what a batch deletes by a range is what was there before; what it stores itself stays, in whatever order they
+/// were added.
+#[test]
+fn r_e07_a_batch_stores_rows_in_the_place_of_a_range() {
+    for (rows, before) in SIZES.into_iter().flat_map(|n| Depth::ALL.map(|depth| (n, depth))) {
+        for after in Depth::ALL {
+            let mut db = roomy();
+            let t = filled(&db, rows);
+            before.settle(&db);
+            let snapshot = db.snapshot();
+            let mut batch = Batch::new("b");
+            batch
+                .upsert("007", "new")
+                .delete_range("005"..)
+                .insert("999", "new")
+                .merge("008", Precondition::Exists, |old| Ok([old.unwrap(), b"!"].concat()))
+                .delete("009", Precondition::Exists);
+            assert_eq!(batch.len(), 4, "a range is no operation");
+            let version = t.commit(batch).wait().unwrap();
+            after.settle(&db);
+            let context = format!("{rows} {before:?} {after:?}");
+            let check = |t: &Table| {
+                assert_eq!(rows_of(t, "a").len(), rows, "{context}");
+                assert_eq!(rows_of(t, "b"), [0, 1, 2, 3, 4, 7, 8, 999], "{context}");
+                for (row, value) in [("007", "new"), ("008", "some value!"), ("999", "new")] {
+                    let row = t.get("b", row).unwrap().unwrap();
+                    assert_eq!(
+                        (row.version, &*row.value),
+                        (version, value.as_bytes()),
+                        "{context}"
+                    );
+                }
+                for row in ["005", "006", "009", "010"] {
+                    assert!(!t.exists("b", row).unwrap(), "{context} {row}");
+                }
+            };
+            check(&t);
+            let seen = t.at(&snapshot).unwrap();
+            assert_eq!(seen.query().partition("b").page().unwrap().len(), rows, "{context}");
+            drop((t, seen, snapshot));
+            db.reopen();
+            db.compact().unwrap();
+            check(&db.t());
+        }
+    }
+}
+
+/// R-E07: all or nothing, and within limits.
+#[test]
+fn r_e07_a_batch_that_fails_deletes_no_range() {
+    let db = TestDb::with(options().memory_budget(8 << 20).batch_operations(3));
+    let t = filled(&db, 300);
+    let before = all_rows(&t);
+    let mut batch = Batch::new("b");
+    batch.delete_range::<&str>(..).upsert("new", "").insert("007", "");
+    let failed = t.commit(batch).wait();
+    assert!(matches!(failed, Err(Error::EntityExists { index: 1, .. })), "{failed:?}");
+    let mut batch = Batch::new("b");
+    batch.delete_range(.."1").delete_range("2"..).upsert("1", "").upsert("2", "");
+    let failed = t.commit(batch).wait();
+    let Err(Error::LimitExceeded { what, size: 4, limit: 3, index: None }) = failed else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(what, Limit::BatchOperations);
+    assert_eq!(all_rows(&t), before);
+}
+
+/// Ranges alone are a batch; of several that overlap each is deleted once, and empty ones are nothing.
+#[test]
+fn r_e07_a_batch_may_be_of_ranges_alone() {
+    for rows in SIZES {
+        let db = roomy();
+        let t = filled(&db, rows);
+        let newest = t.query().page().unwrap().version();
+        let mut batch = Batch::new("b");
+        assert!(batch.is_empty());
+        batch.delete_range("5".."4").delete_range("9"..);
+        assert!(!batch.is_empty());
+        assert_eq!(t.commit(batch).wait().unwrap(), newest, "nothing is written");
+        let mut batch = Batch::new("b");
+        batch.delete_range("001"..="003").delete_range("002"..).delete_range(.."000");
+        assert!(t.commit(batch).wait().unwrap() > newest);
+        assert_eq!(rows_of(&t, "b"), [0]);
+        assert_eq!(rows_of(&t, "c").len(), rows);
     }
 }
 

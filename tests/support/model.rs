@@ -37,6 +37,8 @@ pub enum Write {
     Commit {
         table: u8,
         partition: u8,
+        /// What is deleted of what was there before.
+        ranges: Vec<(Bound<u8>, Bound<u8>)>,
         operations: Vec<Operation>,
     },
     Import {
@@ -276,8 +278,12 @@ fn apply_to_table(table: &mut TableModel, write: &Write, step: u32) -> Result<()
         table.insert((pk.clone(), row_key(row)), Entity { version: Version::ZERO, value });
     };
     match write {
-        Write::Commit { partition, operations, .. } => {
-            for (key, entity) in changes(table, &partition_key(*partition), operations, step)? {
+        Write::Commit { partition, ranges, operations, .. } => {
+            let pk = partition_key(*partition);
+            let changes = changes(table, &pk, operations, step)?;
+            let ranges: Vec<_> = ranges.iter().map(|rows| bounds(rows, row_key)).collect();
+            table.retain(|(p, row), _| *p != pk || !ranges.iter().any(|rows| within(rows, row)));
+            for (key, entity) in changes {
                 match entity {
                     Some(entity) => table.insert(key, entity),
                     None => table.remove(&key),
@@ -426,12 +432,13 @@ pub fn start(
         },
     };
     match write {
-        Write::Commit { partition, operations, .. } => Started::Commit(table.commit(batch(
-            before.table(write.table()),
-            *partition,
-            operations,
-            step,
-        ))),
+        Write::Commit { partition, ranges, operations, .. } => {
+            let mut batch = batch(before.table(write.table()), *partition, operations, step);
+            ranges.iter().for_each(|rows| {
+                batch.delete_range(bounds(rows, row_key));
+            });
+            Started::Commit(table.commit(batch))
+        }
         Write::Import { partition, first_row, rows, len, .. } => {
             let rows = (*first_row..first_row.saturating_add(*rows))
                 .map(|row| (partition_key(*partition), row_key(row), value(step, row, *len)));

@@ -100,12 +100,15 @@ pub fn write() -> impl Strategy<Value = Write> {
     let range = (table(), partition(), bound(row()), bound(row())).prop_map(
         |(table, partition, low, high)| Write::DeleteRange { table, partition, rows: (low, high) },
     );
+    let ranges = prop_oneof![5 => Just(Vec::new()), 1 => vec((bound(row()), bound(row())), 1..3)];
     prop_oneof![
         2 => table().prop_map(Write::Create),
         1 => table().prop_map(Write::Drop),
-        12 => (table(), partition(), operations()).prop_map(|(table, partition, operations)| {
-            Write::Commit { table, partition, operations }
-        }),
+        12 => (table(), partition(), ranges, operations()).prop_map(
+            |(table, partition, ranges, operations)| {
+                Write::Commit { table, partition, ranges, operations }
+            }
+        ),
         3 => import,
         1 => load,
         1 => (table(), partition())

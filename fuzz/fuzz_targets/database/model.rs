@@ -88,6 +88,8 @@ pub(crate) enum Write {
     Batch {
         table: TableNumber,
         partition_key: PartitionKey,
+        /// A range whose rows go, but for those that operations store.
+        replaced: Option<(RowKey, RowKey)>,
         #[arbitrary(with = several)]
         operations: Vec<(RowKey, Condition, Action)>,
     },
@@ -195,16 +197,21 @@ pub(crate) fn apply(model: &Model, write: &Write, stamp: Stamp) -> Result<Model,
     }
     let rows = table.as_mut().ok_or(Refusal::NoTable)?;
     match write {
-        Write::Batch { partition_key, operations, .. } => {
+        Write::Batch { partition_key, replaced, operations, .. } => {
+            let before = rows.clone();
+            if let Some((from, to)) = replaced {
+                let (partition_key, range) = (partition_key.bytes(), from.bytes()..to.bytes());
+                rows.retain(|(pk, rk), _| *pk != partition_key || !range.contains(rk));
+            }
             for (index, (row_key, condition, action)) in operations.iter().enumerate() {
                 let key = (partition_key.bytes(), row_key.bytes());
-                check(index, *condition, rows.contains_key(&key))?;
+                check(index, *condition, before.contains_key(&key))?;
                 match action {
                     Action::Put(value) => {
                         rows.insert(key, (stamp, value.bytes(stamp)));
                     }
                     Action::Merge => {
-                        let old = rows.get(&key).map(|(_, value)| &**value);
+                        let old = before.get(&key).map(|(_, value)| &**value);
                         let value = merged(old, stamp);
                         rows.insert(key, (stamp, value));
                     }

@@ -353,12 +353,16 @@ impl World {
         let table = open.tables[number].as_ref().or(open.dropped[number].as_ref());
         let table = table.expect("a write without a handle is not sent");
         match write {
-            Write::Batch { partition_key, operations, .. } => {
+            Write::Batch { partition_key, replaced, operations, .. } => {
                 let current = |key: &Key| {
                     let (stamp, _) = state[number].as_ref()?.get(key)?;
                     versions.get(stamp).copied()
                 };
-                table.commit(model::batch(*partition_key, operations, stamp, current))
+                let mut batch = model::batch(*partition_key, operations, stamp, current);
+                if let Some((from, to)) = replaced {
+                    batch.delete_range(from.bytes()..to.bytes());
+                }
+                table.commit(batch)
             }
             Write::DeletePartition { partition_key, .. } => {
                 table.delete_partition(partition_key.bytes())

@@ -6,6 +6,7 @@
 //! same; if the database has others, rows are held against these.
 
 use std::fmt;
+use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, OnceLock};
 
 use super::view::not_an_entity;
@@ -71,13 +72,13 @@ impl EntityBatch {
         }
     }
 
-    /// Number of operations.
+    /// Number of operations on entities; [ranges](Self::delete_range) are none.
     #[must_use]
     pub fn len(&self) -> usize {
         self.batch.len()
     }
 
-    /// Whether there are no operations.
+    /// Whether there are no operations, nor ranges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
@@ -208,6 +209,13 @@ impl EntityBatch {
     /// Deletes an entity. With [`Precondition::None`] it need not exist.
     pub fn delete(&mut self, row_key: impl AsRef<str>, precondition: Precondition) -> &mut Self {
         self.batch.delete(row_key.as_ref(), precondition);
+        self
+    }
+
+    /// As [`Batch::delete_range`].
+    pub fn delete_range<K: AsRef<str>>(&mut self, row_keys: impl RangeBounds<K>) -> &mut Self {
+        let bytes = |bound: Bound<&K>| bound.map(|key| key.as_ref().as_bytes().to_vec());
+        self.batch.delete_range((bytes(row_keys.start_bound()), bytes(row_keys.end_bound())));
         self
     }
 
