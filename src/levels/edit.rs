@@ -255,7 +255,7 @@ impl Inventory {
         }
         self.flushed = edit.flushed;
         self.log_start = edit.log_start;
-        // What comes after it in the same manifest is of background work alone.
+        // It stays so: the log only goes on from there.
         self.log_end = self.log_end.max(edit.log_end);
         self.next_file = edit.next_file;
         Ok(())
