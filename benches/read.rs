@@ -1,5 +1,5 @@
 //! Reads by where the data is: in memory, in one sorted run, in files and memory that overlap. A
-//! large run, and several threads, are measured in `engine`.
+//! large run is measured in `engine`, several threads in `benches/peers`.
 
 use std::hint::black_box;
 use std::time::Duration;
