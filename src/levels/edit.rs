@@ -80,9 +80,17 @@ impl Edit {
         }
     }
 
-    /// One that changes nothing after this one.
+    /// One that follows this one and changes nothing.
     pub(super) fn proof(&self) -> Self {
-        let Self { flushed, log_start, log_end, next_file, .. } = *self;
+        Self::unchanged(self.flushed, self.log_start, self.log_end, self.next_file)
+    }
+
+    fn unchanged(
+        flushed: Version,
+        log_start: SegmentId,
+        log_end: Version,
+        next_file: FileId,
+    ) -> Self {
         Self {
             added: Vec::new(),
             removed: Vec::new(),
@@ -220,6 +228,11 @@ impl Inventory {
             log_end: Version::ZERO,
             next_file: FileId::new(1),
         }
+    }
+
+    /// An edit that follows all of it and changes nothing.
+    pub(super) fn proof(&self) -> Edit {
+        Edit::unchanged(self.flushed, self.log_start, self.log_end, self.next_file)
     }
 
     /// Makes one step; the offset of damage is that of the whole edit. After an error the

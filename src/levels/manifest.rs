@@ -200,7 +200,9 @@ impl Manifest {
     ) -> Result<Vec<PathBuf>> {
         let record = edit.and_then(|edit| Some((self.tail.as_ref()?.record(edit)?, edit)));
         let done = match (&mut self.tail, record) {
-            (Some(tail), Some((record, edit))) => tail.append(&record).map(|()| tail.prove(edit)),
+            (Some(tail), Some((record, edit))) => {
+                tail.append(&record).map(|()| tail.prove(&edit.proof()))
+            }
             _ => self.roll(&whole()),
         };
         match done {
@@ -286,10 +288,10 @@ impl Tail {
         Ok(())
     }
 
-    /// Has the edit that was synced last be followed by the proof of it. Where that cannot be written nothing is
+    /// Has the last record, which was synced, be followed by its proof. Where that cannot be written nothing is
     /// proved; whether the file can still be synced, the next edit finds out.
-    fn prove(&self, edit: &Edit) {
-        let proof = encode_record(self.id, self.end.ordinal, &edit.proof());
-        let _ = self.file.write_at(&proof, self.end.bytes);
+    pub(super) fn prove(&self, proof: &Edit) {
+        let record = encode_record(self.id, self.end.ordinal, proof);
+        let _ = self.file.write_at(&record, self.end.bytes);
     }
 }

@@ -53,7 +53,7 @@ impl Tree {
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
         recovered.lost.extend(unreadable(around.as_ref()));
         let manifest_tail = if !is_new && recovered.lost.is_empty() && !opening.read_only {
-            make_durable(&*context.disk, opening.dir, recovered.end)?
+            make_durable(&*context.disk, opening.dir, &recovered)?
         } else {
             None
         };

@@ -9,7 +9,7 @@ use super::super::manifest::{
     CURRENT, CURRENT_MAGIC, HEADER_BYTES, MANIFEST_MAGIC, MOST_GROWTH_BYTES, Manifest, ManifestId,
     encode_header, encode_record,
 };
-use super::super::recover::{Recovered, make_durable, recover};
+use super::super::recover::recover;
 use super::*;
 use crate::env::BLOCK_BYTES;
 use crate::error::Error;
@@ -32,11 +32,11 @@ fn meta(id: u64, first: &[u8], last: &[u8]) -> FileMeta {
     }
 }
 
-fn tombstone(start: &[u8], end: &[u8], version: u64) -> RangeTombstone {
+pub(super) fn tombstone(start: &[u8], end: &[u8], version: u64) -> RangeTombstone {
     RangeTombstone { start: start.into(), end: end.into(), version: v(version) }
 }
 
-fn edit(step: u64) -> Edit {
+pub(super) fn edit(step: u64) -> Edit {
     let file = |id: u64| FileRecord {
         level: Level::new(id % 2).unwrap(),
         gc_bound: v(id),
@@ -54,7 +54,7 @@ fn edit(step: u64) -> Edit {
     }
 }
 
-fn whole(inventory: &Inventory) -> Edit {
+pub(super) fn whole(inventory: &Inventory) -> Edit {
     Edit {
         added: inventory.files.values().cloned().collect(),
         removed: Vec::new(),
@@ -68,7 +68,7 @@ fn whole(inventory: &Inventory) -> Edit {
 }
 
 /// A manifest with four edits, and what the tree is after each.
-fn written() -> (SimEnv, Vec<Inventory>) {
+pub(super) fn written() -> (SimEnv, Vec<Inventory>) {
     let env = SimEnv::new(1);
     let disk = env.disk();
     disk.create_dir_all(Path::new(DIR)).unwrap();
@@ -83,11 +83,11 @@ fn written() -> (SimEnv, Vec<Inventory>) {
     (env, states)
 }
 
-fn read(env: &SimEnv, mode: Recovery) -> Result<Inventory> {
+pub(super) fn read(env: &SimEnv, mode: Recovery) -> Result<Inventory> {
     recover(&*env.disk(), Path::new(DIR), mode).map(|found| found.unwrap().inventory)
 }
 
-fn manifest_path(number: u64) -> PathBuf {
+pub(super) fn manifest_path(number: u64) -> PathBuf {
     Path::new(DIR).join(ManifestId(number).file_name())
 }
 
@@ -124,7 +124,7 @@ fn a_torn_end_is_trimmed_and_nothing_else() {
 }
 
 /// Where the manifest's last edit begins, and where it ends.
-fn last_edit() -> std::ops::Range<u64> {
+pub(super) fn last_edit() -> std::ops::Range<u64> {
     let len = |step| encode_record(ManifestId(1), step - 1, &edit(step)).len() as u64;
     let start = HEADER_BYTES as u64 + (1..4).map(len).sum::<u64>();
     start..start + len(4)
@@ -245,78 +245,6 @@ fn a_long_edit_begins_a_manifest() {
         manifest.commit(Some(&long), || whole(&inventory), Vec::new).unwrap();
         assert_eq!(manifest.current(), Some(ManifestId(current)));
     }
-    assert_eq!(read(&env, Recovery::Strict).unwrap(), inventory);
-}
-
-/// A manifest of four edits as it is opened to write, and then given one more edit. What that comes to, and in which
-/// manifest it is.
-fn reopened(env: &SimEnv, mode: Recovery) -> (ManifestId, Inventory) {
-    let disk = env.disk();
-    let found = recover(&*disk, Path::new(DIR), mode).unwrap().unwrap();
-    let tail = make_durable(&*disk, Path::new(DIR), found.end).unwrap();
-    let mut manifest = Manifest::new(disk, DIR.into(), found.newest).with_tail(tail);
-    let mut inventory = found.inventory;
-    inventory.apply(edit(5)).unwrap();
-    manifest.commit(Some(&edit(5)), || whole(&inventory), Vec::new).unwrap();
-    env.crash(crate::env::CrashStyle::LoseUnsynced);
-    assert_eq!(read(env, Recovery::Strict).unwrap(), inventory);
-    (manifest.current().unwrap(), inventory)
-}
-
-#[test]
-fn a_whole_manifest_goes_on_after_opening() {
-    let (env, states) = written();
-    let (current, inventory) = reopened(&env, Recovery::Strict);
-    assert_eq!((current, inventory.flushed), (ManifestId(1), v(5)));
-    assert!(states.iter().all(|state| *state != inventory));
-}
-
-#[test]
-fn a_new_manifest_follows_one_that_may_not_go_on() {
-    let torn = |env: &SimEnv| {
-        let bytes = env.read_file(&manifest_path(1)).unwrap();
-        env.write_file(&manifest_path(1), &bytes[..last_edit().end as usize + 3]);
-    };
-    let newer = |env: &SimEnv| env.write_file(&manifest_path(7), b"never current");
-    let whole = |_: &SimEnv| ();
-    for (change, mode, expected) in [
-        (&torn as &dyn Fn(&SimEnv), Recovery::Strict, 2),
-        (&newer, Recovery::Strict, 8),
-        (&whole, Recovery::Salvage, 2),
-    ] {
-        let (env, _) = written();
-        change(&env);
-        assert_eq!(reopened(&env, mode).0, ManifestId(expected));
-    }
-}
-
-/// However often it is opened, a manifest grows by no more than one that is opened once.
-#[test]
-fn a_manifest_that_goes_on_is_replaced_when_it_has_grown() {
-    let env = SimEnv::new(1);
-    let disk = env.disk();
-    disk.create_dir_all(Path::new(DIR)).unwrap();
-    let mut inventory = Inventory::new();
-    let mut numbers = Vec::new();
-    for step in 1..8 {
-        let found = recover(&*disk, Path::new(DIR), Recovery::Strict).unwrap();
-        let found = found.unwrap_or_else(Recovered::nothing);
-        let tail = make_durable(&*disk, Path::new(DIR), found.end).unwrap();
-        let manifest = Manifest::new(env.disk(), DIR.into(), found.newest);
-        let mut manifest = manifest.with_tail(tail);
-        let long = vec![b'x'; 400 << 10];
-        let edit = Edit {
-            tombstones_added: vec![tombstone(&long, b"y", step)],
-            tombstones_removed: vec![tombstone(&long, b"y", step)],
-            added: Vec::new(),
-            removed: Vec::new(),
-            ..edit(step)
-        };
-        inventory.apply(edit.clone()).unwrap();
-        manifest.commit(Some(&edit), || whole(&inventory), Vec::new).unwrap();
-        numbers.push(manifest.current().unwrap().0);
-    }
-    assert_eq!(numbers, [1, 1, 1, 2, 2, 2, 3]);
     assert_eq!(read(&env, Recovery::Strict).unwrap(), inventory);
 }
 

@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod join;
 mod manifest;
+mod manifest_end;
 mod model;
 mod pace;
 mod picker;

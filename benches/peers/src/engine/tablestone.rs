@@ -156,7 +156,7 @@ impl Engine for Tablestone {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         let query = self.table(partition).query().partition(partition).rows(from..).limit(limit);
-        query.visit(|row| each(row.value))?;
+        let _end = query.visit(|row| each(row.value))?;
         Ok(())
     }
 
