@@ -162,18 +162,41 @@ pub fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a s
     headers.get(name)?.to_str().ok()
 }
 
-/// The value of `If-Match`, if there is one.
+/// The value of `If-Match` of a request with this verb, if there is one.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidInput`] for one that is no text, and for two: a condition that is not
-/// understood must not become none.
-pub fn if_match(headers: &HeaderMap) -> Result<Option<&str>, ServiceError> {
+/// [`ErrorCode::InvalidInput`] for one that is no text, for two, and for `If-None-Match` where something may
+/// be overwritten: a condition that is not understood must not become none.
+pub fn if_match(headers: &HeaderMap, verb: Verb) -> Result<Option<&str>, ServiceError> {
+    if headers.contains_key(header::IF_NONE_MATCH) {
+        refuse_if_none_match(headers, verb)?;
+    }
     let mut values = headers.get_all(header::IF_MATCH).iter();
     match (values.next().map(HeaderValue::to_str), values.next()) {
         (None, _) => Ok(None),
         (Some(Ok(tag)), None) => Ok(Some(tag)),
         _ => Err(ErrorCode::InvalidInput.because("If-Match must be one ETag, or *.")),
     }
+}
+
+/// Refuses `If-None-Match`, which the service does not have for writes; an insert means what `*` does.
+fn refuse_if_none_match(headers: &HeaderMap, verb: Verb) -> Result<(), ServiceError> {
+    let verb = match verb {
+        Verb::Put => "PUT",
+        Verb::Merge => "MERGE",
+        Verb::Delete => "DELETE",
+        Verb::Get | Verb::Head | Verb::Post | Verb::Options => return Ok(()),
+    };
+    Err(if headers.contains_key(header::IF_MATCH) {
+        ErrorCode::InvalidInput.because(
+            "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify \
+             either one of the headers or none of them.",
+        )
+    } else {
+        ErrorCode::InvalidInput.because(format_args!(
+            "If-None-Match HTTP header cannot be specified for {verb} operations."
+        ))
+    })
 }
 
 /// Longest host: a name of 253 characters, a colon and a port. It comes back in the address of each
@@ -259,7 +282,8 @@ mod tests {
     fn r_s07_a_condition_that_is_none_is_not_passed_over() {
         let condition = |values: &[&str]| {
             let pairs: Vec<_> = values.iter().map(|value| ("if-match", *value)).collect();
-            if_match(&headers(&pairs)).map(|tag| tag.map(str::to_owned)).map_err(|it| it.code())
+            let headers = headers(&pairs);
+            if_match(&headers, Verb::Put).map(|tag| tag.map(str::to_owned)).map_err(|it| it.code())
         };
         assert_eq!(condition(&[]), Ok(None));
         assert_eq!(condition(&["*"]), Ok(Some("*".into())));

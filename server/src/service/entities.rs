@@ -50,7 +50,7 @@ impl TableService {
         body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
         let headers = &call.head.headers;
-        let if_match = if_match(headers)?;
+        let if_match = if_match(headers, call.verb)?;
         let order = Order::of(call.verb, &call.address.resource, if_match)?;
         call.allow(order.operation(), Some(order.table))?;
         let table = call.table(order.table)?;

@@ -22,8 +22,14 @@ use crate::wire::batch::{Headers, SubRequest};
 use crate::wire::json::EntityDecoder;
 
 /// Headers of a request within a batch that mean something.
-static MEANT: [HeaderName; 5] =
-    [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, names::HTTP_METHOD, PREFER];
+static MEANT: [HeaderName; 6] = [
+    header::ACCEPT,
+    header::CONTENT_TYPE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    names::HTTP_METHOD,
+    PREFER,
+];
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// The error of an operation on another table or partition than the first.
@@ -78,7 +84,9 @@ impl<'r> Known<'r> {
         if !Arc::ptr_eq(&self.sent, &request.headers) {
             self.headers = headers(call, &request.headers);
             self.sent = Arc::clone(&request.headers);
-            self.conditional = self.headers.contains_key(header::IF_MATCH);
+            self.conditional = [header::IF_MATCH, header::IF_NONE_MATCH]
+                .iter()
+                .any(|condition| self.headers.contains_key(condition));
             (self.verb, self.format, self.echo) = (None, None, None);
         }
         let verb = match self.verb {
@@ -94,7 +102,7 @@ impl<'r> Known<'r> {
             (self.target, self.resource) = (request.target, address.resource);
         }
         let Self { headers, format, echo, resource, query, decoder, .. } = self;
-        let if_match = if self.conditional { if_match(headers)? } else { None };
+        let if_match = if self.conditional { if_match(headers, verb)? } else { None };
         let order = Order::of(verb, resource, if_match)?;
         admit(call, &order, table)?;
         let write = order.with_body(call, || {

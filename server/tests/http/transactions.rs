@@ -101,6 +101,26 @@ async fn rows(client: &mut Signing) -> Vec<String> {
     rows.iter().map(|row| row["RowKey"].as_str().expect("a key").to_owned()).collect()
 }
 
+/// R-S07: a condition that the service does not have is refused in a batch too, in the first operation and in one
+/// like that before it.
+#[tokio::test]
+async fn r_s07_if_none_match_is_refused_in_a_batch() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let conditional = |row| write("PUT", row, &["If-None-Match: *"], "{}");
+    for (operations, index) in [
+        (vec![conditional("1"), insert("2")], 0),
+        (vec![insert("1"), conditional("2")], 1),
+        (vec![write("PUT", "1", &[], "{}"), conditional("2")], 1),
+    ] {
+        let answer = post(&mut client, &change_set(&operations)).await;
+        let text =
+            format!("{index}:If-None-Match HTTP header cannot be specified for PUT operations.");
+        assert_eq!(failure(&answer), (400, "InvalidInput".to_owned(), text));
+        assert!(rows(&mut client).await.is_empty());
+    }
+}
+
 /// R-S07: operations that differ in their keys alone, and some between them, are answered each as it
 /// would be alone.
 #[tokio::test]

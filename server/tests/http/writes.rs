@@ -124,6 +124,43 @@ async fn r_s07_writes_of_an_entity_that_is_missing() {
     assert_eq!(refused.failure(), (400, "InvalidInput"));
 }
 
+/// R-S07: who writes only what is not there must not overwrite what is: a condition that the service does not
+/// have is refused, not passed over.
+#[tokio::test]
+async fn r_s07_if_none_match_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    insert(&mut client).await;
+    let body = r#"{"B":5}"#;
+    for (method, tunnelled) in [
+        ("PUT", "PUT"),
+        ("MERGE", "MERGE"),
+        ("PATCH", "MERGE"),
+        ("DELETE", "DELETE"),
+        ("POST", "PUT"),
+        ("POST", "MERGE"),
+        ("POST", "DELETE"),
+    ] {
+        for (tag, if_match) in [("*", None), (WRONG, None), ("no tag", None), ("*", Some("*"))] {
+            let mut headers = vec![("If-None-Match", tag)];
+            headers.extend(if_match.map(|tag| ("If-Match", tag)));
+            headers.extend((method == "POST").then_some(("X-HTTP-Method", tunnelled)));
+            let refused = client.send(method, POINT, &headers, body).await;
+            assert_eq!(refused.failure(), (400, "InvalidInput"), "{method} {headers:?}");
+            let expected = match if_match {
+                None => format!("HTTP header cannot be specified for {tunnelled} operations."),
+                Some(_) => "cannot be specified at the same time.".to_owned(),
+            };
+            assert!(refused.text().contains(&expected), "{}", refused.text());
+            assert_eq!(stored(&mut client).await, json!({"A": 1, "B": "old"}));
+        }
+    }
+    // An insert overwrites nothing.
+    let new = r#"{"PartitionKey":"p","RowKey":"new"}"#;
+    let inserted = client.send("POST", "/people", &[("If-None-Match", "*")], new).await;
+    assert_eq!(inserted.status, 201);
+}
+
 /// R-S07: the keys of the address count, whatever the body's are.
 #[tokio::test]
 async fn r_s07_the_address_names_the_entity() {
