@@ -66,9 +66,9 @@ fn of_entity(error: &EntityError) -> ServiceError {
 /// What is wrong with a filter, which is in `text`.
 pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
     match error.kind {
-        FilterErrorKind::PropertyAgainstProperty | FilterErrorKind::ConstantAgainstConstant => {
-            ErrorCode::NotImplemented.error()
-        }
+        FilterErrorKind::PropertyAgainstProperty
+        | FilterErrorKind::ConstantAgainstConstant
+        | FilterErrorKind::Function => ErrorCode::NotImplemented.error(),
         FilterErrorKind::NullLiteral => {
             of_null(&text.chars().take(error.column - 1).collect::<String>())
         }

@@ -43,6 +43,9 @@ pub enum FilterErrorKind {
     PropertyAgainstProperty,
     /// It compares two constants, which the language has no meaning for.
     ConstantAgainstConstant,
+    /// It calls a function of OData, of which the language has none: a prefix is a range, as
+    /// `RowKey ge 'abc' and RowKey lt 'abd'`.
+    Function,
     /// A constant is well-formed, and beyond the range of its type.
     LiteralOutOfRange,
     /// It nests deeper than [`Filter::MAX_NESTING`](super::Filter::MAX_NESTING).
@@ -102,6 +105,7 @@ impl fmt::Display for FilterErrorKind {
             Self::NullLiteral => "comparison with null",
             Self::PropertyAgainstProperty => "property compared with property",
             Self::ConstantAgainstConstant => "constant compared with constant",
+            Self::Function => "function",
             Self::LiteralOutOfRange => "constant out of range",
             Self::NestedTooDeep => "nested too deep",
             Self::TextTooLong => "text too long",

@@ -66,6 +66,37 @@ pub(super) fn is_reserved(name: &str) -> bool {
     reserved(name).is_some()
 }
 
+/// Functions of OData, which the language lacks.
+const FUNCTIONS: [&str; 22] = [
+    "cast",
+    "ceiling",
+    "concat",
+    "day",
+    "endswith",
+    "floor",
+    "hour",
+    "indexof",
+    "isof",
+    "length",
+    "minute",
+    "month",
+    "replace",
+    "round",
+    "second",
+    "startswith",
+    "substring",
+    "substringof",
+    "tolower",
+    "toupper",
+    "trim",
+    "year",
+];
+
+/// Whether a name before a parenthesis is meant for a function.
+pub(super) fn is_function(name: &str) -> bool {
+    FUNCTIONS.contains(&name)
+}
+
 /// Whether words go on with this character. It is more than names may have, so that an error
 /// shows the whole of what somebody meant to be one.
 fn in_word(c: char) -> bool {

@@ -5,7 +5,7 @@
 
 use super::error::{FilterError, FilterErrorKind};
 use super::expr::{Connective, Filter, Node, Operator, negate};
-use super::lex::{Lexer, Spanned, Token};
+use super::lex::{Lexer, Spanned, Token, is_function};
 use crate::entity::value::Value;
 
 pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
@@ -142,7 +142,12 @@ impl<'a> Parser<'a> {
             }
             _ => return Err(self.syntax(expected)),
         }
-        match self.advance()?.token {
+        let read = self.advance()?;
+        match read.token {
+            Token::Name(name) if self.next.token == Token::Open && is_function(name) => {
+                let expected = "a comparison without functions (a prefix is a range)";
+                Err(FilterError::at(self.text, read.span, FilterErrorKind::Function, expected))
+            }
             Token::Name(name) => Ok(Side::Property(name)),
             Token::Constant(value) => Ok(Side::Constant(value)),
             _ => Err(self.syntax(expected)),

@@ -202,7 +202,8 @@ fn r_d02_names() {
 #[test]
 fn r_d06_what_has_no_meaning_is_refused_as_such() {
     use FilterErrorKind::{
-        ConstantAgainstConstant, LiteralOutOfRange, NullLiteral, PropertyAgainstProperty,
+        ConstantAgainstConstant, Function, LiteralOutOfRange, NullLiteral, PropertyAgainstProperty,
+        Syntax,
     };
     for (text, kind, column, length) in [
         ("A eq null", NullLiteral, 6, 4),
@@ -213,6 +214,10 @@ fn r_d06_what_has_no_meaning_is_refused_as_such() {
         ("Ä eq 'ß' and B lt @not", PropertyAgainstProperty, 19, 4),
         ("1 eq 1", ConstantAgainstConstant, 6, 1),
         ("A and (true eq 'x')", ConstantAgainstConstant, 16, 3),
+        ("startswith(A, 'x')", Function, 1, 10),
+        ("B and not (endswith (A,'x') eq true)", Function, 12, 8),
+        ("5 eq length(A)", Function, 6, 6),
+        ("starts(A, 'x')", Syntax, 7, 1),
         ("A eq 9223372036854775808", LiteralOutOfRange, 6, 19),
         ("A eq -9223372036854775809L", LiteralOutOfRange, 6, 21),
         ("A eq 1e309", LiteralOutOfRange, 6, 5),
@@ -227,6 +232,9 @@ fn r_d06_what_has_no_meaning_is_refused_as_such() {
             "{text}: {error}"
         );
     }
+    let expected = "expected a comparison without functions (a prefix is a range)";
+    let error = refused("startswith(A,'x')").to_string();
+    assert_eq!(error, format!("column 1: {expected}, found `startswith`"));
 }
 
 /// R-D06: who writes a constant that is out of range is told the range.
@@ -275,7 +283,7 @@ fn r_d06_errors_point_to_their_column() {
         ),
         ("(A) eq 5", 5, "expected `and`, `or` or the end, found `eq`"),
         ("A eq 5 6", 8, "expected `and`, `or` or the end, found `6`"),
-        ("startswith(A,'x')", 11, "expected `and`, `or` or the end, found `(`"),
+        ("starts(A,'x')", 7, "expected `and`, `or` or the end, found `(`"),
         ("A = 5", 3, "expected a property, a constant, an operator or `(`, found `=`"),
         ("A eq 'open", 6, "expected a closing quote, found `'open`"),
         ("A eq 1.", 6, "expected a number, found `1.`"),
