@@ -180,7 +180,21 @@ struct ErrorMessage {
 fn refusal(answer: &Answer, status: StatusCode) -> ClientError {
     match refused(answer, status, &answer.body) {
         Some(refused) => refused,
+        // Who has no connection left, or what stands before a server, says it by the status alone.
+        None if status == StatusCode::SERVICE_UNAVAILABLE => busy(answer),
         None => answer.wrong(&format_args!("status {status} without an error in JSON")),
+    }
+}
+
+/// The refusal of a server that is busy, in the service's words.
+fn busy(answer: &Answer) -> ClientError {
+    let code = ErrorCode::ServerBusy;
+    ClientError::Refused {
+        address: answer.address.clone(),
+        status: code.status(),
+        code: code.as_str().into(),
+        message: code.message().into(),
+        index: None,
     }
 }
 

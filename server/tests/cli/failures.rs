@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use crate::support::{Server, Shell, finish, on_each_place};
 
@@ -402,6 +403,26 @@ fn what_a_failing_server_leaves_open_is_said() {
         assert!(failure.contains("Any: It fails."), "{failure}");
         assert!(failure.ends_with(end), "{failure}");
     }
+}
+
+/// R-S12: a server that has no connection left says that it is busy in a status alone, and is asked again.
+#[test]
+fn r_s12_a_server_without_a_connection_left_is_asked_again() {
+    let shell = Shell::new();
+    shell.write("one.toml", "limits.connections = 1");
+    let server = Server::with(&shell, "served", &["--config", "one.toml"]);
+    let taken = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
+    let freed = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        drop(taken);
+    });
+    let tables = shell.out(&["tables", "--json", "--url", &server.url]);
+    assert_eq!(tables, "");
+    freed.join().unwrap();
+
+    let (url, _) = server_that(|_| Some(("502 Bad Gateway", "<html>")));
+    let failure = shell.run(&["tables", "--url", &url]).failure(1);
+    assert!(failure.contains("status 502 Bad Gateway without an error in JSON"), "{failure}");
 }
 
 /// What is about the only entity of a request is; what is about the request or the account is not.
