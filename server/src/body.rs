@@ -268,27 +268,31 @@ impl<B: Body> Body for RequestBody<'_, B> {
 
 /// Reads what is left of the body of a request that was refused, up to four times the limit, and
 /// forgets it: a client that is still sending would not hear the answer. One that asks before it
-/// sends, and was not told to go on, has not begun.
+/// sends, and was not told to go on, has not begun. Says whether nothing is left: else it may yet come, and
+/// what comes on the connection is no request.
 pub async fn discard<B: Body<Data = Bytes>>(
     headers: &HeaderMap,
     mut body: RequestBody<'_, B>,
     limits: BodyLimits,
-) {
+) -> bool {
     if headers.contains_key(header::EXPECT) && !body.was_asked_for {
-        return;
+        return body.is_end_stream();
     }
     let mut left = limits.bytes.saturating_mul(4);
     // Who is refused has this time in all.
     let until = after(limits.stall);
     while !body.is_end_stream() {
-        let Ok(Some(Ok(frame))) = timeout_at(until, body.frame()).await else {
-            return;
+        let frame = match timeout_at(until, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => return true,
+            Ok(Some(Err(_))) | Err(_) => return false,
         };
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
             Some(rest) => left = rest,
-            None => return,
+            None => return false,
         }
     }
+    true
 }
 
 /// The body of an answer: bytes that are all there. A share of the budget that belongs to them is

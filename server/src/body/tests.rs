@@ -211,12 +211,14 @@ async fn what_is_left_of_a_refused_body_is_read() {
     static PIECE: [u8; 150_000] = [0; 150_000];
     let none = HeaderMap::new();
     let mut small = std::pin::pin!(pieces(vec![&PIECE, &PIECE]));
-    discard(&none, RequestBody::new(small.as_mut()), LIMITS).await;
+    assert!(discard(&none, RequestBody::new(small.as_mut()), LIMITS).await);
     assert!(small.frame().await.is_none());
     let mut large = std::pin::pin!(pieces(vec![&PIECE, &PIECE, &PIECE, &PIECE]));
-    discard(&none, RequestBody::new(large.as_mut()), LIMITS).await;
+    assert!(!discard(&none, RequestBody::new(large.as_mut()), LIMITS).await);
     assert!(large.frame().await.is_some(), "not all of it");
-    discard(&none, RequestBody::new(std::pin::pin!(StreamBody::new(Never))), LIMITS).await;
+    assert!(
+        !discard(&none, RequestBody::new(std::pin::pin!(StreamBody::new(Never))), LIMITS).await
+    );
 }
 
 /// R-S03: a client that asks before it sends is still sending only if it was told to go on.
@@ -226,13 +228,13 @@ async fn r_s03_a_refused_body_that_was_asked_for_is_read() {
     let mut asks = HeaderMap::new();
     asks.insert(header::EXPECT, header::HeaderValue::from_static("100-continue"));
     let mut unasked = std::pin::pin!(pieces(vec![&PIECE]));
-    discard(&asks, RequestBody::new(unasked.as_mut()), LIMITS).await;
+    assert!(!discard(&asks, RequestBody::new(unasked.as_mut()), LIMITS).await);
     assert!(unasked.frame().await.is_some());
     let mut asked = std::pin::pin!(pieces(vec![&PIECE, &PIECE]));
     let mut body = RequestBody::new(asked.as_mut());
     let refused = read_all(&asks, &mut body, &BodyBudget::new(1 << 20)).await;
     assert_eq!(refused.unwrap_err(), ErrorCode::RequestBodyTooLarge);
-    discard(&asks, body, LIMITS).await;
+    assert!(discard(&asks, body, LIMITS).await);
     assert!(asked.frame().await.is_none());
 }
 
@@ -267,6 +269,6 @@ async fn a_body_may_have_all_the_time_there_is() {
     let read = read(&HeaderMap::new(), body.clone(), limits, &budget).await;
     assert_eq!(read.unwrap().0, "body");
     let mut body = body;
-    discard(&HeaderMap::new(), RequestBody::new(Pin::new(&mut body)), limits).await;
+    assert!(discard(&HeaderMap::new(), RequestBody::new(Pin::new(&mut body)), limits).await);
     assert!(body.is_end_stream());
 }

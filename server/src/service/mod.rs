@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
 
@@ -156,14 +156,19 @@ impl TableService {
         let mut body = RequestBody::new(body);
         let outcome = self.answer(&head, &mut body, peer, &common, &mut known.action).await;
         let outcome = outcome.map_err(|error| limits::told(error, &self.limits));
-        if outcome.is_err() {
-            crate::body::discard(&head.headers, body, self.limits.body).await;
-        }
+        let goes_on = match &outcome {
+            Ok(_) => true,
+            Err(_) => crate::body::discard(&head.headers, body, self.limits.body).await,
+        };
         let answer = outcome.unwrap_or_else(|error| Answer::error(&error, &head.headers, &common));
         known.error = answer.error;
         let mut response = answer.into_response(&common);
         if known.action != Action::Preflight {
             self.allow_origin(&head, response.headers_mut());
+        }
+        if !goes_on {
+            // The connection ends, and a client that does not know would send its next request there.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         known.status = Some(response.status());
         // Of an answer to HEAD no body is sent.

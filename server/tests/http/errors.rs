@@ -237,6 +237,7 @@ async fn r_s12_a_large_body_is_refused() {
     let promise = [("Content-Length", "100"), ("Prefer", "return-no-content")];
     let stalled = client.promise("POST", "/people", &promise).await;
     assert_eq!(stalled.failure(), (400, "InvalidInput"));
+    assert_eq!(stalled.header("connection"), Some("close"));
 }
 
 /// R-S03: a client that asks first is told to go on, or not.
@@ -253,6 +254,15 @@ async fn r_s03_expect_100_continue() {
     let expect = [("Content-Length", "5000000"), ("Expect", "100-continue")];
     let answer = client.promise("POST", "/people", &expect).await;
     assert_eq!(answer.failure(), (413, "RequestBodyTooLarge"));
+    // Whether the body comes or the next request nobody could tell.
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(client.unsigned().ends().await);
+    let mut client = server.client().await;
+    let expect = [("Content-Length", "0"), ("Expect", "100-continue")];
+    let answer = client.promise("POST", "/missing", &expect).await;
+    assert_eq!(answer.failure(), (404, "TableNotFound"));
+    assert_eq!(answer.header("connection"), None);
+    assert_eq!(client.get("/Tables('people')").await.status, 200, "the connection goes on");
 }
 
 /// R-S03: once it was told to go on, a client that is refused hears it, as one that did not ask.
