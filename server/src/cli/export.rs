@@ -50,7 +50,7 @@ pub(super) enum Format {
 impl Format {
     /// What a file's name says, with or without `.zst`.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         match name.trim_end_matches(".zst").rsplit_once('.')?.1 {
             "csv" => Some(Self::Csv),
             "json" | "jsonl" | "ndjson" => Some(Self::Json),

@@ -1,5 +1,6 @@
 //! [`Place`]: the options that say where the tables are.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -66,9 +67,9 @@ impl Place {
             };
             Ok(Store::Remote(Client::new(endpoint, connections, &certificates)))
         };
-        match self.meant() {
+        match self.meant()? {
             Meant::Url(url) => {
-                let key = variable("TABLESTONE_KEY");
+                let key = text("TABLESTONE_KEY")?;
                 remote(Endpoint::from_url(url, &self.account, key.as_deref())?)
             }
             Meant::ConnectionString(text) => remote(Endpoint::from_connection_string(&text)?),
@@ -79,7 +80,7 @@ impl Place {
     /// The directory, for a command that works on nothing else and makes none; `instead` is what to do instead where a
     /// server is meant.
     pub(super) fn directory(&self, command: &str, instead: &str) -> Result<PathBuf, CliError> {
-        match self.meant() {
+        match self.meant()? {
             Meant::Directory(data) if holds_nothing(&data) => {
                 let shown = data.display();
                 Err(format!("there is no data directory {shown}: name one with --data").into())
@@ -96,21 +97,33 @@ impl Place {
         &self.account
     }
 
-    fn meant(&self) -> Meant<'_> {
+    fn meant(&self) -> Result<Meant<'_>, CliError> {
         if let Some(url) = &self.url {
-            return Meant::Url(url);
+            return Ok(Meant::Url(url));
         }
         if let Some(text) = &self.connection_string {
-            return Meant::ConnectionString(text.clone());
+            return Ok(Meant::ConnectionString(text.clone()));
         }
-        let data = self.data.clone().or_else(|| variable("TABLESTONE_DATA").map(PathBuf::from));
-        match (data, variable("AZURE_STORAGE_CONNECTION_STRING")) {
-            (None, Some(text)) => Meant::ConnectionString(text),
-            (data, _) => Meant::Directory(data.unwrap_or_else(|| DATA.into())),
+        // A path is any bytes.
+        if let Some(data) =
+            self.data.clone().or_else(|| variable("TABLESTONE_DATA").map(PathBuf::from))
+        {
+            return Ok(Meant::Directory(data));
         }
+        Ok(match text("AZURE_STORAGE_CONNECTION_STRING")? {
+            Some(text) => Meant::ConnectionString(text),
+            None => Meant::Directory(DATA.into()),
+        })
     }
 }
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+/// What a variable says, unless that is blank.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.as_encoded_bytes().trim_ascii().is_empty())
+}
+
+/// The same of one that is a text.
+fn text(name: &str) -> Result<Option<String>, CliError> {
+    let text = variable(name).map(OsString::into_string).transpose();
+    text.map_err(|_| format!("{name} is not of Unicode").into())
 }

@@ -1,8 +1,10 @@
 //! What goes wrong is said where it is, with what was expected; exit codes are 1, or 2 for a wrong
 //! command line.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -482,5 +484,35 @@ fn an_import_that_is_refused_leaves_no_table_behind() {
         );
         let delete = "DELETE /devstoreaccount1/Tables('abc') HTTP/1.1";
         assert_eq!(asked.try_iter().any(|line| line == delete), deleted);
+    }
+}
+
+/// Names of files and directories are any bytes; what is a text is not passed over where it is none.
+#[test]
+fn what_is_no_unicode_is_a_path_or_an_error() {
+    let shell = Shell::new();
+    let name = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    let (data, file, exported) = (name(b"data\xff"), name(b"r\xe9.csv"), name(b"\xe9.csv"));
+    std::fs::write(shell.path("").join(&file), "PartitionKey,RowKey\np,r\n").unwrap();
+    let run = |arguments: &[&OsStr], variable: &str, value: &OsStr| {
+        let mut command = shell.command(&[]);
+        command.args(arguments).env(variable, value);
+        finish(command, "")
+    };
+    let [import, export, tables, table, abc, output, url, nowhere] =
+        ["import", "export", "tables", "--table", "abc", "-o", "--url", "http://127.0.0.1:1"]
+            .map(OsStr::new);
+    let said = run(&[import, &file, table, abc], "TABLESTONE_DATA", &data);
+    assert!(said.out.starts_with("1 row into abc of data"), "{said:?}");
+    assert!(shell.path("").join(&data).is_dir() && !shell.path("tablestone-data").exists());
+    run(&[export, table, abc, output, &exported], "TABLESTONE_DATA", &data);
+    let exported = std::fs::read_to_string(shell.path("").join(&exported)).unwrap();
+    assert_eq!(exported, "PartitionKey,RowKey\np,r\n");
+    for (arguments, variable) in [
+        (&[tables][..], "AZURE_STORAGE_CONNECTION_STRING"),
+        (&[tables, url, nowhere], "TABLESTONE_KEY"),
+    ] {
+        let failure = run(arguments, variable, &data).failure(1);
+        assert_eq!(failure, format!("error: {variable} is not of Unicode\n"));
     }
 }
