@@ -7,6 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -29,6 +30,10 @@ const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
 
+/// Connections of operators at once: of those who ask for health and metrics there are few, so many at most, and this part
+/// of those of clients, as each has a file descriptor that the database may want.
+const OPERATORS: RangeInclusive<usize> = 4..=64;
+const OPERATORS_PART: usize = 4;
 /// What [`Notices`] are logged as.
 pub(super) const NOTICES: &str = "tablestone_server::notices";
 
@@ -78,7 +83,7 @@ pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliErr
     let (mut main, mut admin) = (JoinSet::new(), JoinSet::new());
     if let Some(address) = config.admin {
         // It answers while the database is opened, and until requests have ended.
-        let listener = bind(address, None, limits).await?;
+        let listener = bind(address, None, limits_of_operators(limits)).await?;
         let address = listener.local_addr()?;
         notices.say(format_args!(
             "tablestone answers /health, /ready, /metrics/tables, /metrics on {address}"
@@ -273,4 +278,11 @@ fn connection_limits(mut limits: ConnectionLimits) -> ConnectionLimits {
         }
     }
     limits
+}
+
+/// What those may take who ask for health and metrics.
+fn limits_of_operators(limits: ConnectionLimits) -> ConnectionLimits {
+    let connections = limits.connections / OPERATORS_PART;
+    let connections = connections.clamp(*OPERATORS.start(), *OPERATORS.end());
+    ConnectionLimits { connections, ..limits }
 }

@@ -61,6 +61,25 @@ async fn a_server_that_stops_says_so_until_requests_have_ended() {
     process.has_stopped();
 }
 
+/// R-S12: whoever reaches the port for operators takes no files that the database wants.
+#[tokio::test]
+async fn r_s12_few_operators_are_let_in() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["--admin", "127.0.0.1:0"];
+    let mut process = Process::start(tablestone(directory.path(), &arguments));
+    let admin = process.address_after("/metrics on ");
+    let mut client = client(process.address_after("listens on http://")).await;
+    let mut let_in = Vec::new();
+    for _ in 0..64 {
+        let mut operator = Client::connect(admin).await;
+        assert_eq!(operator.get("/health").await.status, 200);
+        let_in.push(operator);
+    }
+    assert_eq!(Client::connect(admin).await.get("/health").await.status, 503);
+    assert_eq!(client.get("/Tables").await.status, 200);
+    process.stop();
+}
+
 /// A server that is told to stop before it listens has nothing to do but to close what it opened.
 #[test]
 fn a_server_can_be_stopped_before_it_listens() {
