@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use super::refusals::Refusals;
+use super::refusals::{Refusals, SILENCE};
 use super::{ConnectionLimits, Handler, Peer, Tls, connection};
 
 /// Pause after a failed accept: mostly there are no more file descriptors, and some come back.
@@ -92,6 +92,7 @@ impl Listener {
             let (running, mut ended) = mpsc::channel::<()>(1);
             let places = Arc::new(Semaphore::new(self.limits.connections));
             let mut refusals = Refusals::new(self.limits.connections);
+            let mut failures = Failures { untold: 0, next: Instant::now() };
             loop {
                 let accepted = tokio::select! {
                     accepted = self.socket.accept() => accepted,
@@ -104,7 +105,9 @@ impl Listener {
                 let (stream, address) = match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection");
+                        if let Some(failed) = failures.count(Instant::now()) {
+                            tracing::warn!(failed, %error, "cannot accept a connection");
+                        }
                         tokio::time::sleep(AFTER_FAILURE).await;
                         continue;
                     }
@@ -133,6 +136,26 @@ impl Listener {
     }
 }
 
+/// Accepts that failed. As long as there are no file descriptors all do, and one follows the other.
+struct Failures {
+    /// Those that the log has not heard of.
+    untold: u64,
+    /// When the log may hear of them.
+    next: Instant,
+}
+
+impl Failures {
+    /// Counts one; how many the log is to hear of, if it is to.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.untold += 1;
+        if now < self.next {
+            return None;
+        }
+        self.next = now + SILENCE;
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
 async fn serve<H: Handler>(
     stream: TcpStream,
     address: SocketAddr,
@@ -155,5 +178,19 @@ async fn serve<H: Handler>(
         Ok(Ok(stream)) => connection::serve(stream, peer, handler, limits, stopping).await,
         Ok(Err(error)) => tracing::debug!(?peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(?peer, "TLS handshake took too long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-S12: the first at once, then a line a second, which has those between.
+    #[test]
+    fn r_s12_the_log_hears_of_failed_accepts_once_a_second() {
+        let began = Instant::now();
+        let mut failures = Failures { untold: 0, next: began };
+        let told = (0..60).filter_map(|n| failures.count(began + n * AFTER_FAILURE));
+        assert_eq!(told.collect::<Vec<_>>(), [1, 20, 20]);
     }
 }

@@ -19,7 +19,7 @@ const SEEN_OUT_PART: usize = 4;
 /// How long a refused client has to read that it is.
 const TIME: Duration = Duration::from_secs(1);
 /// Time between two lines of the log, which whoever connects again and again would fill.
-const SILENCE: Duration = Duration::from_secs(1);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Connections of a listener that are refused.
 pub(super) struct Refusals {
