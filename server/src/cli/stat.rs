@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use tablestone::{LevelStats, Stats};
+use tablestone::{LevelStats, Options, Stats};
 
 use super::CliError;
 use super::output::{Align, Output, TextTable};
-use super::place::{Place, Purpose};
-use super::store::Local;
+use super::place::Place;
+use super::store::open_database;
 
 /// What to do instead of naming a server.
 const ASK_THE_SERVER: &str = "a server tells much of it at /metrics of its admin address (tablestone serve --admin ADDR:PORT)";
@@ -35,8 +35,8 @@ pub(super) struct Stat {
 impl Stat {
     pub(super) fn run(self) -> Result<(), CliError> {
         let data = self.place.directory("stat", ASK_THE_SERVER)?;
-        let local = Local::open(data, self.place.account(), Purpose::Read)?;
-        let stats = local.database().stats();
+        let options = Options::default().read_only(true);
+        let stats = open_database(&data, options, ASK_THE_SERVER)?.stats();
         let mut output = Output::stdout();
         if self.json {
             writeln!(output, "{}", object(&stats))?;

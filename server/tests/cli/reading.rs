@@ -123,6 +123,25 @@ fn tables_and_stat_tell_of_a_directory() {
     }
 }
 
+/// Of any directory, a program's own as a server's; beside who has it open, what to do instead is what can be done.
+#[test]
+fn stat_tells_of_any_directory_and_where_else_to_ask() {
+    let shell = Shell::new();
+    let database = Database::open(shell.path("program"), Options::default()).unwrap();
+    let people = database.create_table("people").wait().unwrap();
+    people.insert("a", "1", "Anna").wait().unwrap();
+    let stat = ["stat", "--json", "--data", "program"];
+    let failure = shell.run(&stat).failure(1);
+    let expected =
+        "error: program is open in another process; a server tells much of it at /metrics";
+    assert!(failure.starts_with(expected) && !failure.contains("--url"), "{failure}");
+    drop(people);
+    database.close().unwrap();
+    let stat: Value = serde_json::from_str(&shell.out(&stat)).unwrap();
+    let bytes = stat["fileBytes"].as_u64().unwrap() + stat["memtableBytes"].as_u64().unwrap();
+    assert!(bytes > 0, "{stat}");
+}
+
 /// What there is to compact is left to who writes, too: who reads does not know how files are to be
 /// compressed.
 #[test]
