@@ -18,7 +18,7 @@ use super::{ConfigError, Limits, Partial};
 /// assert!(file.is_ok());
 /// ```
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct File {
     listen: Option<SocketAddr>,
     admin: Option<SocketAddr>,
@@ -36,14 +36,14 @@ pub struct File {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct AccountEntry {
     name: String,
     keys: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct TlsEntry {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,

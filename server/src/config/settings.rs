@@ -35,7 +35,7 @@ macro_rules! settings {
     ($(#[$doc:meta])* $visibility:vis $table:ident of $limits:ty { $($name:ident: $type:ty => $($limit:ident).+;)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, Deserialize)]
-        #[serde(deny_unknown_fields, default)]
+        #[serde(deny_unknown_fields, default, expecting = "a table")]
         $visibility struct $table {
             $($name: Option<$type>,)*
         }

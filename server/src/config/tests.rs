@@ -222,6 +222,10 @@ fn what_cannot_be_says_where() {
         ("[limits.entity]\nlength = 1", "unknown field `length`"),
         ("[limits]\nkey_length = -1", "invalid value: integer `-1`"),
         ("[limits]\nkey_length = '1KiB'", "invalid type"),
+        ("limits = 5", "invalid type: integer `5`, expected a table"),
+        ("limits.entity = 5", "invalid type: integer `5`, expected a table"),
+        ("tls = true", "invalid type: boolean `true`, expected a table"),
+        ("accounts = [5]", "invalid type: integer `5`, expected a table"),
     ] {
         let error = file(text).unwrap_err();
         assert!(error.contains(expected) && error.contains("line"), "{error}");
