@@ -85,7 +85,8 @@ impl Edit {
         Self::unchanged(self.flushed, self.log_start, self.log_end, self.next_file)
     }
 
-    fn unchanged(
+    /// An edit of a tree that is and stays so.
+    pub(super) fn unchanged(
         flushed: Version,
         log_start: SegmentId,
         log_end: Version,
@@ -228,11 +229,6 @@ impl Inventory {
             log_end: Version::ZERO,
             next_file: FileId::new(1),
         }
-    }
-
-    /// An edit that follows all of it and changes nothing.
-    pub(super) fn proof(&self) -> Edit {
-        Edit::unchanged(self.flushed, self.log_start, self.log_end, self.next_file)
     }
 
     /// Makes one step; the offset of damage is that of the whole edit. After an error the

@@ -170,6 +170,11 @@ impl Manifest {
         self
     }
 
+    /// Has the last edit be followed by a proof, if another one can be.
+    pub(super) fn prove(&self, proof: &Edit) {
+        self.tail.iter().for_each(|tail| tail.prove(proof));
+    }
+
     /// Notes how far the log has to go, if that is known. What comes after, as of a compaction that was at work, says
     /// so too.
     pub(crate) fn reaches(&mut self, log_end: Version) -> Version {
@@ -290,7 +295,7 @@ impl Tail {
 
     /// Has the last record, which was synced, be followed by its proof. Where that cannot be written nothing is
     /// proved; whether the file can still be synced, the next edit finds out.
-    pub(super) fn prove(&self, proof: &Edit) {
+    fn prove(&self, proof: &Edit) {
         let record = encode_record(self.id, self.end.ordinal, proof);
         let _ = self.file.write_at(&record, self.end.bytes);
     }

@@ -53,7 +53,7 @@ impl Tree {
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
         recovered.lost.extend(unreadable(around.as_ref()));
         let manifest_tail = if !is_new && recovered.lost.is_empty() && !opening.read_only {
-            make_durable(&*context.disk, opening.dir, &recovered)?
+            make_durable(&*context.disk, opening.dir, recovered.end)?
         } else {
             None
         };
@@ -93,6 +93,7 @@ impl Tree {
     /// What writing the manifest reports.
     pub(crate) fn start(&self) -> Result<()> {
         self.keep_values();
+        self.prove_manifest();
         self.ensure_manifest()?;
         if !self.is_damaged() {
             self.remove_orphans()?;

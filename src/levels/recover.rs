@@ -70,13 +70,8 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
 }
 
 /// Makes durable what was read of the manifest, perhaps from the system's cache alone: a process that was killed, or
-/// whose sync failed, may have left it there. What follows relies on it. If edits can go on behind it, the last one
-/// gets a proof.
-pub(super) fn make_durable(
-    disk: &dyn Disk,
-    dir: &Path,
-    recovered: &Recovered,
-) -> Result<Option<Tail>> {
+/// whose sync failed, may have left it there. What follows relies on it. Edits can go on after `end`.
+pub(super) fn make_durable(disk: &dyn Disk, dir: &Path, end: Option<End>) -> Result<Option<Tail>> {
     let Some(id) = read_current(disk, &dir.join(CURRENT))? else { return Ok(None) };
     let path = dir.join(id.file_name());
     let Some(content) = Content::open(disk, &path)? else { return Ok(None) };
@@ -85,9 +80,7 @@ pub(super) fn make_durable(
     written.map_err(|e| Error::io("write to", &path, e))?;
     disk.sync_dir(dir).map_err(|e| Error::io("sync directory", dir, e))?;
     let file = content.file;
-    let tail = recovered.end.map(|end| Tail::new(file, path, id, end));
-    tail.iter().for_each(|tail| tail.prove(&recovered.inventory.proof()));
-    Ok(tail)
+    Ok(end.map(|end| Tail::new(file, path, id, end)))
 }
 
 fn newest_manifest(names: &[String]) -> ManifestId {

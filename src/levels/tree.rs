@@ -313,6 +313,15 @@ impl Tree {
         if self.manifest.lock().is_open() { Ok(()) } else { self.install(Change::default()) }
     }
 
+    /// Has the last edit of a manifest that goes on be followed by its proof, which power or a kill may have taken.
+    pub(super) fn prove_manifest(&self) {
+        let mut manifest = self.manifest.lock();
+        let log_end = manifest.reaches(Version::ZERO);
+        let next_file = FileId::new(self.next_file.load(Ordering::Relaxed));
+        let levels = &self.views.load().levels;
+        manifest.prove(&Edit::unchanged(levels.flushed, levels.log_start, log_end, next_file));
+    }
+
     /// Makes a change of the files durable, then visible to readers. Whoever holds no lock any more says that
     /// [debt fell](Tree::debt_fell).
     ///

@@ -382,6 +382,34 @@ fn r_e22_damage_to_the_edit_of_a_flush_is_found_where_nobody_syncs() {
     }
 }
 
+/// Power takes the proof of an edit, which the device does not have yet; the next opening proves it again.
+#[test]
+fn r_e22_an_edit_whose_proof_was_lost_is_proved_by_the_next_opening() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    db.create_table("t").wait().unwrap();
+    db.flush().unwrap();
+    let is_manifest = |name: &String| name.starts_with("MANIFEST");
+    let manifest =
+        Path::new(DIR).join(env.list(DIR.as_ref()).into_iter().find(is_manifest).unwrap());
+    let ends = || record_ends(&env.read_file(&manifest).unwrap());
+    let proved = ends();
+    env.crash(CrashStyle::LoseUnsynced);
+    drop(db);
+    let [.., start, end, _proof] = proved[..] else { panic!("no proof") };
+    assert_eq!(ends().last(), Some(&end), "power took the proof");
+    let db = open(&env).unwrap();
+    env.crash(CrashStyle::KeepAll);
+    drop(db);
+    assert_eq!(ends(), proved);
+    for at in start..end {
+        env.flip(&manifest, at as u64).unwrap();
+        assert!(matches!(open(&env), Err(Error::Corruption(_))), "{at}");
+        env.flip(&manifest, at as u64).unwrap();
+    }
+    assert!(open(&env).is_ok());
+}
+
 /// Whatever is missing at the end of a log, a whole record or a whole segment: it was closed with more.
 #[test]
 fn r_e22_a_closed_log_that_ends_early_is_damage() {
