@@ -79,7 +79,7 @@ pub(crate) struct BatchWrite {
     prefix: Vec<u8>,
     operations: Vec<Operation>,
     rows: Rows,
-    ranges: Vec<ScanRange>,
+    ranges: Option<Box<[ScanRange]>>,
     partition_key_bytes: usize,
     limits: BatchLimits,
 }
@@ -117,12 +117,12 @@ impl BatchWrite {
             return failed;
         }
         let deletions = self.deletions(pipeline, table.id);
-        if self.operations.is_empty() && deletions.is_empty() {
+        if self.operations.is_empty() && deletions.is_none() {
             return pipeline.nothing_done();
         }
         let Self { prefix, operations, rows, partition_key_bytes, .. } = self;
         let bytes = batch_bytes(partition_key_bytes, &operations);
-        let prepared = rows.prepare(&prefix, &operations, &deletions);
+        let prepared = rows.prepare(&prefix, &operations, deletions.as_ref());
         // Keys may take twice as much as they have, of what the options allow.
         let encoded =
             check_limit(Limit::BatchBytes, prepared.payload_len(), wal::MAX_PAYLOAD_BYTES);
@@ -135,7 +135,7 @@ impl BatchWrite {
             Err(error) => return Applied::failed(Version::ZERO, error),
         };
         table.tally.write(operations.len(), bytes);
-        deletions.are_made(pipeline);
+        deletions.iter().for_each(|deletions| deletions.are_made(pipeline));
         if operations.iter().any(Operation::is_deletion) {
             pipeline.note_deletion();
         }
@@ -143,20 +143,17 @@ impl BatchWrite {
     }
 
     /// What its ranges come to, but for what it writes itself.
-    fn deletions(&self, pipeline: &Pipeline, table: TableId) -> Deletions {
-        if self.ranges.is_empty() {
-            return Deletions::default();
-        }
-        let mut deletions = Deletions::of(pipeline, table, &self.ranges);
+    fn deletions(&self, pipeline: &Pipeline, table: TableId) -> Option<Deletions> {
+        let mut deletions = Deletions::of(pipeline, table, self.ranges.as_deref()?);
         for operation in &self.operations {
             deletions.row_keys.remove(operation.row_key(self.rows.buffer()));
         }
-        deletions
+        (!deletions.is_empty()).then_some(deletions)
     }
 
     /// How many ranges it deletes.
     pub(super) fn ranges(&self) -> usize {
-        self.ranges.len()
+        self.ranges.as_ref().map_or(0, |ranges| ranges.len())
     }
 
     /// Whether it is what makes room.

@@ -58,7 +58,9 @@ pub(crate) struct Draft {
     partition_key: Vec<u8>,
     payload: Payload,
     operations: Vec<Operation>,
-    ranges: Vec<RowBounds>,
+    /// Few batches have any, and each is moved some times.
+    #[expect(clippy::box_collection, reason = "a pointer instead of three words")]
+    ranges: Option<Box<Vec<RowBounds>>>,
 }
 
 /// A batch that is complete.
@@ -68,7 +70,7 @@ pub(super) struct Finished {
     pub(super) operations: Vec<Operation>,
     /// Ready, unless a merge is among them or a range is deleted.
     pub(super) rows: Rows,
-    pub(super) ranges: Vec<ScanRange>,
+    pub(super) ranges: Option<Box<[ScanRange]>>,
 }
 
 impl Draft {
@@ -102,11 +104,11 @@ impl Draft {
     }
 
     pub(crate) fn delete_range(&mut self, rows: RowBounds) {
-        self.ranges.push(rows);
+        self.ranges.get_or_insert_default().push(rows);
     }
 
     pub(crate) fn ranges(&self) -> usize {
-        self.ranges.len()
+        self.ranges.as_ref().map_or(0, |ranges| ranges.len())
     }
 
     /// The payload, with room for what comes before the first row. Where there is a second row there may be
@@ -155,7 +157,7 @@ impl Draft {
     /// Fails if it has more than it may, or a RowKey twice.
     pub(crate) fn check(&self, limits: &BatchLimits) -> Result<()> {
         check_limit(Limit::PartitionKey, self.partition_key.len(), limits.key_bytes)?;
-        let operations = self.operations.len() + self.ranges.len();
+        let operations = self.operations.len() + self.ranges();
         check_limit(Limit::BatchOperations, operations, limits.operations)?;
         for (index, operation) in self.operations.iter().enumerate() {
             check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)
@@ -184,10 +186,10 @@ impl Draft {
     /// As a batch on that table.
     pub(super) fn finish(self, table: TableId) -> Finished {
         let Self { partition_key, mut payload, operations, ranges } = self;
-        let ranges = ranges.into_iter().map(|rows| ScanRange::in_partition(&partition_key, rows));
-        let ranges: Vec<_> = ranges.collect();
+        let in_partition = |rows| ScanRange::in_partition(&partition_key, rows);
+        let ranges = ranges.map(|ranges| ranges.into_iter().map(in_partition).collect());
         let prefix = key::into_partition(table, partition_key);
-        if !ranges.is_empty() || operations.iter().any(Operation::is_merge) {
+        if ranges.is_some() || operations.iter().any(Operation::is_merge) {
             return Finished { prefix, operations, rows: Rows::Open(payload), ranges };
         }
         // Of a batch without operations nothing is written.
@@ -230,7 +232,7 @@ impl Rows {
         self,
         prefix: &[u8],
         operations: &[Operation],
-        deletions: &Deletions,
+        deletions: Option<&Deletions>,
     ) -> Prepared {
         let draft = match self {
             Self::Ready(prepared) => return prepared,
@@ -239,7 +241,7 @@ impl Rows {
         let grown: usize = operations.iter().map(Operation::value_len).sum();
         let mut payload =
             Payload::with_capacity(draft.buffer().len() + grown + 5 * operations.len());
-        let rows = operations.len() + deletions.row_keys.len();
+        let rows = operations.len() + deletions.map_or(0, |deletions| deletions.row_keys.len());
         if rows > 0 {
             payload.rows(prefix, rows);
         }
@@ -251,8 +253,10 @@ impl Rows {
                 Action::Delete | Action::Merge(_) => payload.delete_encoded(row_key),
             }
         }
-        deletions.row_keys.iter().for_each(|row_key| payload.delete_encoded(row_key));
-        deletions.spans.iter().for_each(|(low, high)| payload.delete_range(low, high));
+        if let Some(Deletions { row_keys, spans }) = deletions {
+            row_keys.iter().for_each(|row_key| payload.delete_encoded(row_key));
+            spans.iter().for_each(|(low, high)| payload.delete_range(low, high));
+        }
         Prepared::new(payload)
     }
 }
@@ -334,7 +338,7 @@ mod tests {
         for (index, operation) in operations.iter_mut().enumerate() {
             operation.resolve_merge(index, Some(b"stored"), usize::MAX, &Latches::new()).unwrap();
         }
-        rows.prepare(&prefix, &operations, &Deletions::default())
+        rows.prepare(&prefix, &operations, None)
     }
 
     /// R-E07: what a merge makes is committed with the rest, as if it had been put.

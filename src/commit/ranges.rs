@@ -84,7 +84,7 @@ pub(crate) fn delete_rows(
     if deletions.is_empty() {
         return pipeline.nothing_done();
     }
-    let version = pipeline.submit(&Rows::default().prepare(&prefix, &[], &deletions));
+    let version = pipeline.submit(&Rows::default().prepare(&prefix, &[], Some(&deletions)));
     deletions.are_made(pipeline);
     incarnation.tally.write(0, 0);
     Applied::done(version, version)
