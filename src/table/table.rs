@@ -69,7 +69,8 @@ impl Table {
     /// Does all operations of a batch or none (R-E07).
     ///
     /// The outcome is the version that every entity of the batch now has, or the error of the
-    /// first operation, in order, that could not be done.
+    /// first operation, in order, that could not be done. What is over a limit, and a RowKey that is named
+    /// twice, is told before conditions are looked at.
     pub fn commit(&self, batch: Batch) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
