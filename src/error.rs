@@ -185,6 +185,15 @@ impl Error {
         }
     }
 
+    /// The operation of a batch that it is about, of what is wrong with an operation by itself.
+    pub(crate) fn operation(&self) -> Option<usize> {
+        match self {
+            Self::Entity { index, .. } | Self::DuplicateRowKey { index, .. } => Some(*index),
+            Self::LimitExceeded { index, .. } => *index,
+            _ => None,
+        }
+    }
+
     /// Of a limit: which operation, or row, is over it.
     pub(crate) fn at(mut self, position: usize) -> Self {
         if let Self::LimitExceeded { index, .. } = &mut self {

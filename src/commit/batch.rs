@@ -82,6 +82,8 @@ pub(crate) struct BatchWrite {
     ranges: Option<Box<[ScanRange]>>,
     partition_key_bytes: usize,
     limits: BatchLimits,
+    /// What is wrong with the operation after these, whose conditions come first.
+    refusal: Option<Box<Error>>,
 }
 
 impl BatchWrite {
@@ -89,7 +91,18 @@ impl BatchWrite {
     pub(crate) fn new(table: TableId, draft: Draft, limits: BatchLimits) -> Self {
         let partition_key_bytes = draft.partition_key().len();
         let Finished { prefix, operations, rows, ranges } = draft.finish(table);
-        Self { prefix, operations, rows, ranges, partition_key_bytes, limits }
+        Self { prefix, operations, rows, ranges, partition_key_bytes, limits, refusal: None }
+    }
+
+    /// The same of what comes before an operation that cannot be done: the outcome is its error, unless a condition
+    /// is not met before (R-E07).
+    pub(crate) fn refused(
+        table: TableId,
+        draft: Draft,
+        limits: BatchLimits,
+        refusal: Error,
+    ) -> Self {
+        Self { refusal: Some(Box::new(refusal)), ..Self::new(table, draft, limits) }
     }
 
     /// Checks the batch and applies it to its table; gives its one version.
@@ -115,6 +128,9 @@ impl BatchWrite {
             && let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches())
         {
             return failed;
+        }
+        if let Some(error) = self.refusal {
+            return Applied::failed(Version::ZERO, *error);
         }
         let deletions = self.deletions(pipeline, table.id);
         if self.operations.is_empty() && deletions.is_none() {

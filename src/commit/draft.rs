@@ -154,7 +154,14 @@ impl Draft {
         batch_bytes(self.partition_key.len(), &self.operations)
     }
 
-    /// Fails if it has more than it may, or a RowKey twice.
+    /// Leaves the first `operations`, to look at their conditions alone; whether they have any.
+    pub(crate) fn truncate(&mut self, operations: usize) -> bool {
+        self.operations.truncate(operations);
+        self.ranges = None;
+        self.operations.iter().any(Operation::looks)
+    }
+
+    /// Fails if it has more than it may, or a RowKey twice: of operations the first.
     pub(crate) fn check(&self, limits: &BatchLimits) -> Result<()> {
         check_limit(Limit::PartitionKey, self.partition_key.len(), limits.key_bytes)?;
         let operations = self.operations.len() + self.ranges();
@@ -162,10 +169,15 @@ impl Draft {
         for (index, operation) in self.operations.iter().enumerate() {
             check_limit(Limit::RowKey, operation.row_key_len, limits.key_bytes)
                 .and_then(|()| check_limit(Limit::Value, operation.value_len, limits.value_bytes))
-                .map_err(|error| error.at(index))?;
+                .map_err(|error| self.duplicate_before(index).unwrap_or(error.at(index)))?;
         }
         check_limit(Limit::BatchBytes, self.bytes(), limits.batch_bytes)?;
         self.refuse_duplicates()
+    }
+
+    #[cold]
+    fn duplicate_before(&self, operation: usize) -> Option<Error> {
+        self.refuse_duplicates().err().filter(|error| error.operation() < Some(operation))
     }
 
     fn refuse_duplicates(&self) -> Result<()> {

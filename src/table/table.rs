@@ -10,7 +10,7 @@ use super::import::{ImportReport, Importer};
 use super::snapshot::Snapshot;
 use super::view::{ALL, Bounds, TableView, cut_bounds};
 use crate::commit::{
-    BatchLimits, BatchWrite, Commit, Incarnation, Precondition, check_limit, delete_rows,
+    BatchLimits, BatchWrite, Commit, Draft, Incarnation, Precondition, check_limit, delete_rows,
 };
 use crate::entity::EntityLimits;
 use crate::error::{Error, Limit, MergeRefusal, Result};
@@ -69,14 +69,14 @@ impl Table {
     /// Does all operations of a batch or none (R-E07).
     ///
     /// The outcome is the version that every entity of the batch now has, or the error of the
-    /// first operation, in order, that could not be done. What is over a limit, and a RowKey that is named
-    /// twice, is told before conditions are looked at.
+    /// first operation, in order, that could not be done. That a batch is too large as a whole is told before conditions
+    /// are looked at.
     pub fn commit(&self, batch: Batch) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
         let Options { key_bytes, value_bytes, batch_operations, batch_bytes, .. } =
             *pipeline.options();
-        let (draft, merged_bytes) = batch.into_draft();
+        let (draft, merged_bytes, refused) = batch.into_parts();
         let limits = BatchLimits {
             key_bytes,
             value_bytes,
@@ -84,22 +84,32 @@ impl Table {
             batch_bytes,
             merged_bytes: merged_bytes.clamp(batch_bytes, MOST_BATCH_BYTES),
         };
-        if let Err(error) = draft.check(&limits) {
-            return Commit::refused(Arc::clone(pipeline), error);
+        let errors = refused.map(|error| *error).into_iter().chain(draft.check(&limits).err());
+        let place = |error: &Error| error.operation().unwrap_or(usize::MAX);
+        if let Some(error) = errors.min_by_key(place) {
+            return self.refuse(draft, limits, error);
         }
         let bytes = draft.bytes();
         let write = BatchWrite::new(incarnation.id, draft, limits);
         pipeline.begin_batch(bytes, incarnation, write)
     }
 
+    /// The outcome of a batch of which an operation cannot be done, whatever is stored: the conditions of those before
+    /// it come first.
+    #[cold]
+    fn refuse(&self, mut draft: Draft, limits: BatchLimits, error: Error) -> Commit<Version> {
+        let TableView { inner, incarnation, .. } = &self.view;
+        let pipeline = inner.pipeline();
+        if !draft.truncate(error.operation().unwrap_or(0)) {
+            return Commit::refused(Arc::clone(pipeline), error);
+        }
+        let write = BatchWrite::refused(incarnation.id, draft, limits, error);
+        pipeline.begin_batch(0, incarnation, write)
+    }
+
     /// What entities that are written are held against.
     pub(super) fn entity_limits(&self) -> &EntityLimits {
         &self.view.inner.pipeline().options().entity_limits
-    }
-
-    /// A handle whose outcome is an error that is known already.
-    pub(super) fn refuse(&self, error: Error) -> Commit<Version> {
-        Commit::refused(Arc::clone(self.view.inner.pipeline()), error)
     }
 
     fn commit_one(

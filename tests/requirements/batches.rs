@@ -1,6 +1,6 @@
 //! R-E07, R-E08: a batch is done whole or not at all, and says what kept it from being done.
 
-use tablestone::{Batch, Error, Limit, Precondition, Version};
+use tablestone::{Batch, Entity, EntityBatch, Error, Limit, Precondition, Version};
 
 use crate::support::fixture::{keys, value};
 use crate::support::{Depth, TestDb, all_rows};
@@ -54,6 +54,53 @@ fn r_e07_a_batch_takes_its_partition_key_borrowed_too() {
         t.commit(batch).wait().unwrap();
     }
     assert_eq!(keys(&t.query().page().unwrap()), ["p/a", "p/b", "p/c"]);
+}
+
+/// The first operation that fails is named, whether for what is stored or by itself.
+#[test]
+fn r_e07_conditions_come_before_a_later_operation_that_cannot_be() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.insert("p", "there", "").wait().unwrap();
+    let large = vec![0; 3 << 20];
+    let commit = |build: &dyn Fn(&mut Batch)| {
+        let mut batch = Batch::new("p");
+        build(&mut batch);
+        t.commit(batch).wait()
+    };
+    let failed = commit(&|b| {
+        b.upsert("a", "").insert("there", "").upsert("b", &large);
+    });
+    assert!(matches!(failed, Err(Error::EntityExists { index: 1, .. })), "{failed:?}");
+    let failed = commit(&|b| {
+        b.insert("a", "").upsert("b", &large).insert("there", "");
+    });
+    assert!(matches!(failed, Err(Error::LimitExceeded { index: Some(1), .. })), "{failed:?}");
+    let failed = commit(&|b| {
+        b.delete("no", Precondition::Exists).upsert("a", "").upsert("a", "");
+    });
+    assert!(matches!(failed, Err(Error::EntityNotFound { index: 0 })), "{failed:?}");
+    let failed = commit(&|b| {
+        b.insert("a", "").upsert("a", "").upsert("b", &large);
+    });
+    assert!(matches!(failed, Err(Error::DuplicateRowKey { index: 1, first: 0 })), "{failed:?}");
+    let failed = commit(&|b| {
+        b.merge("there", Precondition::Exists, |_| Err("refused".into())).upsert("b", &large);
+    });
+    assert!(matches!(failed, Err(Error::MergeRefused { index: 0, .. })), "{failed:?}");
+
+    // So with entities.
+    let entities = t.entities();
+    let bad = Entity::new("p", "b").with("not a name", 1);
+    let mut batch = EntityBatch::new("p");
+    batch.insert(&Entity::new("p", "a")).insert(&Entity::new("p", "there")).insert(&bad);
+    let failed = entities.commit(batch).wait();
+    assert!(matches!(failed, Err(Error::EntityExists { index: 1, .. })), "{failed:?}");
+    let mut batch = EntityBatch::new("p");
+    batch.insert(&Entity::new("p", "a")).insert(&bad).insert(&Entity::new("p", "there"));
+    let failed = entities.commit(batch).wait();
+    assert!(matches!(failed, Err(Error::Entity { index: 1, .. })), "{failed:?}");
+    assert_eq!(keys(&t.query().page().unwrap()), ["p/there"]);
 }
 
 #[test]

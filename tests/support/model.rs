@@ -318,12 +318,10 @@ fn changes(
     operations: &[Operation],
     step: u32,
 ) -> Result<Vec<(Key, Option<Entity>)>, Outcome> {
-    for (index, operation) in operations.iter().enumerate() {
+    let change = |(index, operation): (usize, &Operation)| {
         if operations[..index].iter().any(|other| other.row == operation.row) {
             return Err(Outcome::DuplicateRowKey(index));
         }
-    }
-    let change = |(index, operation): (usize, &Operation)| {
         let key = (pk.to_vec(), row_key(operation.row));
         let found = table.get(&key);
         operation.condition.check(index, found)?;

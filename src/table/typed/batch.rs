@@ -229,16 +229,17 @@ impl EntityBatch {
     }
 
     /// The batch of bytes, for a table of that name in a database of these limits.
-    pub(super) fn encoded(self, table: &str, limits: &EntityLimits) -> Result<Batch> {
-        if let Some((index, source)) = self.first_beyond(limits) {
-            return Err(Error::Entity { index, source: Box::new(source) });
+    pub(super) fn encoded(self, table: &str, limits: &EntityLimits) -> Batch {
+        let beyond = self.first_beyond(limits);
+        let Self { partition_key, mut batch, merges, target, .. } = self;
+        if let Some((index, source)) = beyond {
+            batch.refuse(Error::Entity { index, source: Box::new(source) });
         }
-        let Self { partition_key, batch, merges, target, .. } = self;
         if let Some(target) = target {
             let (table, limits) = (table.into(), *limits);
             target.get_or_init(|| Target { table, partition_key, limits, merges });
         }
-        Ok(batch)
+        batch
     }
 
     /// The first entity that breaks a rule under these limits.

@@ -167,13 +167,10 @@ impl EntityTable {
     /// Does all operations of a batch or none (R-E07).
     ///
     /// The outcome is the version that every entity of the batch now has, or the error of the
-    /// first operation, in order, that could not be done. Errors of entities that break a rule
-    /// ([`Error::Entity`]) come before those of conditions.
+    /// first operation, in order, that could not be done, as that of an entity which breaks a rule
+    /// ([`Error::Entity`]).
     pub fn commit(&self, batch: EntityBatch) -> Commit<Version> {
-        match batch.encoded(self.name(), &self.limits) {
-            Ok(batch) => self.table.commit(batch),
-            Err(error) => self.table.refuse(error),
-        }
+        self.table.commit(batch.encoded(self.name(), &self.limits))
     }
 
     fn commit_one(
