@@ -176,8 +176,6 @@ fn check(model: &Model, partition_key: &str, operations: &[Operation]) -> Result
         if operations.iter().take(index).any(|other| other.row_key == operation.row_key) {
             return Err(Failure::Duplicate(index));
         }
-    }
-    for (index, operation) in operations.iter().enumerate() {
         let key = (partition_key.to_owned(), operation.row_key.to_owned());
         operation.condition.check(index, model.get(&key))?;
     }
