@@ -84,10 +84,15 @@ impl Table {
             batch_bytes,
             merged_bytes: merged_bytes.clamp(batch_bytes, MOST_BATCH_BYTES),
         };
-        let errors = refused.map(|error| *error).into_iter().chain(draft.check(&limits).err());
-        let place = |error: &Error| error.operation().unwrap_or(usize::MAX);
-        if let Some(error) = errors.min_by_key(place) {
-            return self.refuse(draft, limits, error);
+        let checked = draft.check(&limits);
+        match (refused, checked) {
+            (None, Ok(())) => {}
+            (Some(error), Ok(())) => return self.refuse(draft, limits, *error),
+            (None, Err(error)) => return self.refuse(draft, limits, error),
+            (Some(refused), Err(error)) => {
+                let is_first = error.operation().is_some_and(|at| Some(at) < refused.operation());
+                return self.refuse(draft, limits, if is_first { error } else { *refused });
+            }
         }
         let bytes = draft.bytes();
         let write = BatchWrite::new(incarnation.id, draft, limits);
