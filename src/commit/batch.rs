@@ -82,8 +82,6 @@ pub(crate) struct BatchWrite {
     ranges: Option<Box<[ScanRange]>>,
     partition_key_bytes: usize,
     limits: BatchLimits,
-    /// What is wrong with the operation after these, whose conditions come first.
-    refusal: Option<Box<Error>>,
 }
 
 impl BatchWrite {
@@ -91,18 +89,7 @@ impl BatchWrite {
     pub(crate) fn new(table: TableId, draft: Draft, limits: BatchLimits) -> Self {
         let partition_key_bytes = draft.partition_key().len();
         let Finished { prefix, operations, rows, ranges } = draft.finish(table);
-        Self { prefix, operations, rows, ranges, partition_key_bytes, limits, refusal: None }
-    }
-
-    /// The same of what comes before an operation that cannot be done: the outcome is its error, unless a condition
-    /// is not met before (R-E07).
-    pub(crate) fn refused(
-        table: TableId,
-        draft: Draft,
-        limits: BatchLimits,
-        refusal: Error,
-    ) -> Self {
-        Self { refusal: Some(Box::new(refusal)), ..Self::new(table, draft, limits) }
+        Self { prefix, operations, rows, ranges, partition_key_bytes, limits }
     }
 
     /// Checks the batch and applies it to its table; gives its one version.
@@ -129,9 +116,6 @@ impl BatchWrite {
         {
             return failed;
         }
-        if let Some(error) = self.refusal {
-            return Applied::failed(Version::ZERO, *error);
-        }
         let deletions = self.deletions(pipeline, table.id);
         if self.operations.is_empty() && deletions.is_none() {
             return pipeline.nothing_done();
@@ -156,6 +140,25 @@ impl BatchWrite {
             pipeline.note_deletion();
         }
         Applied::done(version, version)
+    }
+
+    /// The outcome where these are followed by an operation that cannot be done: its error, unless a condition of theirs
+    /// is not met (R-E07).
+    pub(crate) fn refuse(
+        mut self,
+        pipeline: &Pipeline,
+        table: &Incarnation,
+        error: Error,
+    ) -> Applied<Version> {
+        table.tally.failed_write();
+        let _latch = pipeline.latches().lock(key::hash(&self.prefix));
+        if let Some(refused) = table.refuse_if_dropped() {
+            return refused;
+        }
+        match self.check(&pipeline.tree().view(), pipeline.latches()) {
+            Ok(()) => Applied::failed(Version::ZERO, error),
+            Err(failed) => failed,
+        }
     }
 
     /// What its ranges come to, but for what it writes itself.

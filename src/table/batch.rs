@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 
 use super::view::cut_bounds;
 use crate::commit::{Draft, Precondition};
-use crate::error::{Error, MergeRefusal, Result};
+use crate::error::{MergeRefusal, Result};
 use crate::key::SHORT_PREFIX_BYTES;
 
 /// Operations on entities of one partition that are done all or none (R-E07).
@@ -49,8 +49,6 @@ use crate::key::SHORT_PREFIX_BYTES;
 pub struct Batch {
     draft: Draft,
     merged_bytes: usize,
-    /// What is wrong with an operation, in whose place there is another.
-    refused: Option<Box<Error>>,
 }
 
 impl Batch {
@@ -61,7 +59,7 @@ impl Batch {
         // With room for what is put around it.
         let mut copy = Vec::with_capacity(partition_key.len() + SHORT_PREFIX_BYTES);
         copy.extend_from_slice(partition_key);
-        Self { draft: Draft::new(copy), merged_bytes: 0, refused: None }
+        Self { draft: Draft::new(copy), merged_bytes: 0 }
     }
 
     /// Number of operations on entities; [ranges](Self::delete_range) are none.
@@ -193,14 +191,9 @@ impl Batch {
         self.draft.puts()
     }
 
-    /// Says what is wrong with an operation, which is not to be done.
-    pub(super) fn refuse(&mut self, error: Error) {
-        self.refused = Some(Box::new(error));
-    }
-
-    /// What it has so far, what merges may make of it, and what was refused of it.
-    pub(super) fn into_parts(self) -> (Draft, usize, Option<Box<Error>>) {
-        (self.draft, self.merged_bytes, self.refused)
+    /// What it has so far, and what merges may make of it.
+    pub(super) fn into_draft(self) -> (Draft, usize) {
+        (self.draft, self.merged_bytes)
     }
 }
 

@@ -74,9 +74,20 @@ impl Table {
     pub fn commit(&self, batch: Batch) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
+        let (draft, limits) = self.with_limits(batch);
+        if let Err(error) = draft.check(&limits) {
+            return self.refuse_draft(draft, limits, error);
+        }
+        let bytes = draft.bytes();
+        let write = BatchWrite::new(incarnation.id, draft, limits);
+        pipeline.begin_batch(bytes, incarnation, write)
+    }
+
+    #[inline]
+    fn with_limits(&self, batch: Batch) -> (Draft, BatchLimits) {
         let Options { key_bytes, value_bytes, batch_operations, batch_bytes, .. } =
-            *pipeline.options();
-        let (draft, merged_bytes, refused) = batch.into_parts();
+            *self.view.inner.pipeline().options();
+        let (draft, merged_bytes) = batch.into_draft();
         let limits = BatchLimits {
             key_bytes,
             value_bytes,
@@ -84,32 +95,31 @@ impl Table {
             batch_bytes,
             merged_bytes: merged_bytes.clamp(batch_bytes, MOST_BATCH_BYTES),
         };
-        let checked = draft.check(&limits);
-        match (refused, checked) {
-            (None, Ok(())) => {}
-            (Some(error), Ok(())) => return self.refuse(draft, limits, *error),
-            (None, Err(error)) => return self.refuse(draft, limits, error),
-            (Some(refused), Err(error)) => {
-                let is_first = error.operation().is_some_and(|at| Some(at) < refused.operation());
-                return self.refuse(draft, limits, if is_first { error } else { *refused });
-            }
-        }
-        let bytes = draft.bytes();
-        let write = BatchWrite::new(incarnation.id, draft, limits);
-        pipeline.begin_batch(bytes, incarnation, write)
+        (draft, limits)
     }
 
-    /// The outcome of a batch of which an operation cannot be done, whatever is stored: the conditions of those before
-    /// it come first.
+    /// The outcome of a batch of which an operation cannot be done, whatever is stored.
     #[cold]
-    fn refuse(&self, mut draft: Draft, limits: BatchLimits, error: Error) -> Commit<Version> {
+    pub(super) fn refuse(&self, batch: Batch, error: Error) -> Commit<Version> {
+        let (draft, limits) = self.with_limits(batch);
+        let error = match draft.check(&limits) {
+            Err(first) if first.operation().is_some_and(|at| Some(at) < error.operation()) => first,
+            _ => error,
+        };
+        self.refuse_draft(draft, limits, error)
+    }
+
+    /// The same: the conditions of the operations before it come first.
+    #[cold]
+    fn refuse_draft(&self, mut draft: Draft, limits: BatchLimits, error: Error) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
         if !draft.truncate(error.operation().unwrap_or(0)) {
             return Commit::refused(Arc::clone(pipeline), error);
         }
-        let write = BatchWrite::refused(incarnation.id, draft, limits, error);
-        pipeline.begin_batch(0, incarnation, write)
+        let (table, write) =
+            (Arc::clone(incarnation), BatchWrite::new(incarnation.id, draft, limits));
+        pipeline.begin(0, move |pipeline| write.refuse(pipeline, &table, error))
     }
 
     /// What entities that are written are held against.

@@ -228,18 +228,17 @@ impl EntityBatch {
         self
     }
 
-    /// The batch of bytes, for a table of that name in a database of these limits.
-    pub(super) fn encoded(self, table: &str, limits: &EntityLimits) -> Batch {
+    /// The batch of bytes, for a table of that name in a database of these limits; and what is wrong with an entity of
+    /// it, in whose place it has something else.
+    pub(super) fn encoded(self, table: &str, limits: &EntityLimits) -> (Batch, Option<Error>) {
         let beyond = self.first_beyond(limits);
-        let Self { partition_key, mut batch, merges, target, .. } = self;
-        if let Some((index, source)) = beyond {
-            batch.refuse(Error::Entity { index, source: Box::new(source) });
-        }
+        let beyond = beyond.map(|(index, it)| Error::Entity { index, source: Box::new(it) });
+        let Self { partition_key, batch, merges, target, .. } = self;
         if let Some(target) = target {
             let (table, limits) = (table.into(), *limits);
             target.get_or_init(|| Target { table, partition_key, limits, merges });
         }
-        batch
+        (batch, beyond)
     }
 
     /// The first entity that breaks a rule under these limits.

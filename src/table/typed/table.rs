@@ -170,7 +170,10 @@ impl EntityTable {
     /// first operation, in order, that could not be done, as that of an entity which breaks a rule
     /// ([`Error::Entity`]).
     pub fn commit(&self, batch: EntityBatch) -> Commit<Version> {
-        self.table.commit(batch.encoded(self.name(), &self.limits))
+        match batch.encoded(self.name(), &self.limits) {
+            (batch, None) => self.table.commit(batch),
+            (batch, Some(error)) => self.table.refuse(batch, error),
+        }
     }
 
     fn commit_one(
