@@ -21,7 +21,7 @@
 //!
 //! The crc32 of a record covers the manifest's number and all but itself. Numbers are little-endian.
 //!
-//! An opening that finds it whole goes on behind its last record, once all of it is durable.
+//! An opening that finds it whole goes on behind its last record, once all of it is durable, and proves that one again.
 //!
 //! After a failed write or sync nobody knows what the file holds, so it is never written again:
 //! the next edit goes into a new manifest. Until that one is current, the files which the failed
