@@ -230,18 +230,19 @@ fn share_of(length: usize, stated: Option<usize>) -> usize {
     }
 }
 
-/// A request's body that remembers whether anybody has begun to read it: a client that asked before it
-/// sends is told to go on then.
+/// A request's body that remembers whether anybody has begun to read it, as a client that asked before it
+/// sends is told to go on then, and whether it broke: then nobody knows where it ends.
 #[derive(Debug)]
 pub struct RequestBody<'a, B> {
     body: Pin<&'a mut B>,
     was_asked_for: bool,
+    broke: bool,
 }
 
 impl<'a, B> RequestBody<'a, B> {
     /// A body of which nothing was read.
     pub fn new(body: Pin<&'a mut B>) -> Self {
-        Self { body, was_asked_for: false }
+        Self { body, was_asked_for: false, broke: false }
     }
 }
 
@@ -254,7 +255,9 @@ impl<B: Body> Body for RequestBody<'_, B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         self.was_asked_for = true;
-        self.body.as_mut().poll_frame(context)
+        let frame = self.body.as_mut().poll_frame(context);
+        self.broke |= matches!(frame, Poll::Ready(Some(Err(_))));
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -268,7 +271,7 @@ impl<B: Body> Body for RequestBody<'_, B> {
 
 /// Reads what is left of the body of a request that was refused, up to four times the limit, and
 /// forgets it: a client that is still sending would not hear the answer. One that asks before it
-/// sends, and was not told to go on, has not begun. Says whether nothing is left: else it may yet come, and
+/// sends, and was not told to go on, has not begun. Says whether it has ended: else more may come, and
 /// what comes on the connection is no request.
 pub async fn discard<B: Body<Data = Bytes>>(
     headers: &HeaderMap,
@@ -281,10 +284,10 @@ pub async fn discard<B: Body<Data = Bytes>>(
     let mut left = limits.bytes.saturating_mul(4);
     // Who is refused has this time in all.
     let until = after(limits.stall);
-    while !body.is_end_stream() {
+    while !body.broke && !body.is_end_stream() {
         let frame = match timeout_at(until, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            Ok(None) => return true,
+            Ok(None) => break,
             Ok(Some(Err(_))) | Err(_) => return false,
         };
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
@@ -292,7 +295,7 @@ pub async fn discard<B: Body<Data = Bytes>>(
             None => return false,
         }
     }
-    true
+    !body.broke
 }
 
 /// The body of an answer: bytes that are all there. A share of the budget that belongs to them is

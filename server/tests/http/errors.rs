@@ -278,3 +278,22 @@ async fn r_s03_a_body_that_was_asked_for_is_read_to_its_end() {
     assert_eq!(unsigned.answer().await.unwrap().failure(), (413, "RequestBodyTooLarge"));
     assert_eq!(client.get("/Tables('people')").await.status, 200, "the connection goes on");
 }
+
+/// R-S03: of a body that is no body nobody knows where the next request begins.
+#[tokio::test]
+async fn r_s03_a_connection_ends_with_chunks_that_are_none() {
+    let server = Server::start().await;
+    server.with_people().await;
+    for chunks in ["x\r\n", "5\r\n{\"A\"}\r\nx\r\n", "1\r\n{x\r\n"] {
+        for path in ["/people", "/$batch", "/missing"] {
+            let mut client = server.client().await;
+            client.begin("POST", path, &[("Transfer-Encoding", "chunked")]).await;
+            let unsigned = client.unsigned();
+            unsigned.send(chunks).await;
+            let answer = unsigned.answer().await.unwrap();
+            assert!((400..500).contains(&answer.status), "{answer:?}");
+            assert_eq!(answer.header("connection"), Some("close"), "{path}: {chunks}");
+            assert!(unsigned.ends().await, "{path}: {chunks}");
+        }
+    }
+}
