@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::CliError;
 use super::ask::{Ask, table_name};
-use super::output::{CsvRows, JsonRows, Names, Output, Rows, Types, note};
+use super::output::{CsvRows, JsonRows, Names, Output, Rows, Types, counted, note};
 use super::place::{Place, Purpose};
 use super::store::Store;
 
@@ -81,8 +81,8 @@ impl Export {
         rows.finish()?;
         if let Some(file) = &self.output {
             let seconds = began.elapsed().as_secs_f64();
-            let file = file.display();
-            note(format_args!("{entities} entities into {file} in {seconds:.2} s"));
+            let (entities, file) = (counted(entities, "entity", "entities"), file.display());
+            note(format_args!("{entities} into {file} in {seconds:.2} s"));
         }
         Ok(())
     }

@@ -87,3 +87,24 @@ fn a_server_serves_what_was_imported_into_its_directory() {
         "{\"TableName\":\"people\"}\n"
     );
 }
+
+/// One is told of as one.
+#[test]
+fn counts_have_their_nouns() {
+    on_each_place(|shell, run| {
+        for (rows, said) in [
+            ("p,1\n", ["1 row into one of ", "1 entity into out.csv in "]),
+            ("p,1\np,2\n", ["2 rows into one of ", "2 entities into out.csv in "]),
+        ] {
+            shell.write("in.csv", &format!("PartitionKey,RowKey\n{rows}"));
+            let imported = run("import in.csv --table one", &[]).out();
+            assert!(imported.starts_with(said[0]), "{imported}");
+            let exported = run("export --table one -o out.csv", &[]).err;
+            assert!(exported.starts_with(said[1]), "{exported}");
+        }
+        shell.write("one.csv", "Key\n1\n2,3\n");
+        let keys = ["--partition-key", "Key", "--row-key", "Key"];
+        let failure = run("import one.csv --table keys", &keys).failure(1);
+        assert!(failure.contains("expected 1 cell as in the header, found 2"), "{failure}");
+    });
+}

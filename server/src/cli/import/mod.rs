@@ -16,7 +16,7 @@ use self::groups::{Group, Groups};
 use super::ask::table_name;
 use super::export::Format;
 use super::input::{ColumnType, Input, Line, Mapping};
-use super::output::Output;
+use super::output::{Output, counted};
 use super::place::{Place, Purpose};
 use super::store::{Local, Store};
 use super::{CliError, with_causes};
@@ -152,8 +152,8 @@ impl Import {
         let rate = rows as f64 / seconds.max(1e-9);
         let mut output = Output::stdout();
         let table = &self.table;
-        let noun = if rows == 1 { "row" } else { "rows" };
-        writeln!(output, "{rows} {noun} into {table} of {store} in {seconds:.2} s: {rate:.0}/s")?;
+        let rows = counted(rows, "row", "rows");
+        writeln!(output, "{rows} into {table} of {store} in {seconds:.2} s: {rate:.0}/s")?;
         output.finish()
     }
 }
@@ -183,10 +183,7 @@ impl Stopped {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.written {
-            1 => write!(f, "1 row was written")?,
-            rows => write!(f, "{rows} rows were written")?,
-        }
+        write!(f, "{} written", counted(self.written, "row was", "rows were"))?;
         match self.unknown {
             0 => Ok(()),
             rows => write!(f, ", and maybe {rows} more"),

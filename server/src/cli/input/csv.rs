@@ -8,7 +8,7 @@ use tablestone::{Entity, EntityLimits, Value, ValueType};
 
 use super::strict::Strict;
 use super::{ColumnType, Fault, Line, Mapping, Place, cell, longest_line};
-use crate::cli::output::first_of;
+use crate::cli::output::{counted, first_of};
 use crate::wire::shown;
 
 /// What follows a column's name in the name of the column of its types.
@@ -188,7 +188,8 @@ fn of_column(name: &str, reason: String) -> Fault {
 fn fault(error: Error, line: u64) -> Fault {
     let reason = match error.kind() {
         ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("expected {expected_len} cells as in the header, found {len}")
+            let expected = counted(*expected_len, "cell", "cells");
+            format!("expected {expected} as in the header, found {len}")
         }
         ErrorKind::Utf8 { err, .. } => {
             format!("expected UTF-8, found another byte in cell {}", err.field() + 1)

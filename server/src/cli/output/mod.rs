@@ -48,6 +48,11 @@ pub(super) fn note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// A number of things with their noun.
+pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// The first of many names, for an error.
 pub(super) fn first_of(names: impl IntoIterator<Item = String>) -> String {
     let mut names = names.into_iter();
