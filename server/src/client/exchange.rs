@@ -178,17 +178,16 @@ struct ErrorMessage {
 }
 
 fn refusal(answer: &Answer, status: StatusCode) -> ClientError {
-    match refused(answer, status, &answer.body) {
-        Some(refused) => refused,
-        // Who has no connection left, or what stands before a server, says it by the status alone.
-        None if status == StatusCode::SERVICE_UNAVAILABLE => busy(answer),
-        None => answer.wrong(&format_args!("status {status} without an error in JSON")),
-    }
+    // Who has no connection left, or what stands before a server, says it by the status alone.
+    refused(answer, status, &answer.body).unwrap_or_else(|| match status {
+        StatusCode::SERVICE_UNAVAILABLE => in_words(answer, ErrorCode::ServerBusy),
+        StatusCode::PAYLOAD_TOO_LARGE => in_words(answer, ErrorCode::RequestBodyTooLarge),
+        _ => answer.wrong(&format_args!("status {status} without an error in JSON")),
+    })
 }
 
-/// The refusal of a server that is busy, in the service's words.
-fn busy(answer: &Answer) -> ClientError {
-    let code = ErrorCode::ServerBusy;
+/// A refusal in the service's words.
+fn in_words(answer: &Answer, code: ErrorCode) -> ClientError {
     ClientError::Refused {
         address: answer.address.clone(),
         status: code.status(),

@@ -442,6 +442,13 @@ fn a_refusal_of_one_entity_says_which() {
             TOO_LARGE,
             "one.jsonl, line 2, entity (\"p\", \"r\"): RequestBodyTooLarge: It is.",
         ),
+        // Of what stands before a server.
+        (
+            "413 Payload Too Large",
+            "<html>",
+            "one.jsonl, line 2, entity (\"p\", \"r\"): RequestBodyTooLarge: The request body \
+             is too large and exceeds the maximum permissible limit.",
+        ),
         ("403 Forbidden", NOT_ALLOWED, "URL/devstoreaccount1 refused: AuthorizationFailure: No."),
     ] {
         let (url, _) = server_that(move |line| {
@@ -451,6 +458,18 @@ fn a_refusal_of_one_entity_says_which() {
         let expected = format!("error: {expected}\n0 rows were written\n").replace("URL", &url);
         assert_eq!(failure.failure(1), expected);
     }
+    // Of several it is sent one at last.
+    shell.write("three.jsonl", THREE);
+    let (url, asked) = server_that(|line| {
+        let batch = line.contains("/$batch ");
+        Some(if batch { ("413 Payload Too Large", "<html>") } else { ("204 No Content", "") })
+    });
+    let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &url]).failure(1);
+    assert!(
+        failure.starts_with("error: three.jsonl, line 1, entity (\"p\", \"0\"): "),
+        "{failure}"
+    );
+    assert!(asked.try_iter().filter(|line| line.contains("/$batch ")).count() > 1);
 }
 
 /// A table that was made for an import of which the server takes nothing goes again; not one that was
