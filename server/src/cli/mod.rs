@@ -16,7 +16,8 @@
 //! [`serve`'s defaults](crate::config) for where both are if nothing is said. What only reads a
 //! directory changes nothing in it, and does so beside others that only read. What a command was asked for goes to
 //! stdout, all else to stderr.
-//! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it.
+//! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it. An export into a file that
+//! SIGINT or SIGTERM ends removes what there is of it, and ends with 130 or 143, as a shell has it of such signals.
 //!
 //! # What `import` reads
 //!

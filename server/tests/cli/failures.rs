@@ -2,15 +2,12 @@
 //! command line.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::support::{Server, Shell, finish, on_each_place};
+use crate::support::{Server, Shell, finish, on_each_place, server_that};
 
 #[test]
 fn an_import_stops_at_the_first_fault_and_says_how_far_it_came() {
@@ -291,56 +288,6 @@ fn a_certificate_must_be_trusted() {
     assert!(unknown.contains("certificate"), "{unknown}");
     let none = shell.run(&[&tables[..], &["--tls-certificate", "none.pem"]].concat()).failure(1);
     assert!(none.starts_with("error: cannot read a certificate from \"none.pem\""), "{none}");
-}
-
-/// A server that answers each request as `answer` has it, by its first line: with a status and a body, or
-/// not at all; its address, and what it is asked.
-fn server_that(
-    answer: impl Fn(&str) -> Option<(&'static str, &'static str)> + Send + Sync + 'static,
-) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let ((asked, all_asked), answer) = (mpsc::channel(), Arc::new(answer));
-    let serve = move |stream: TcpStream| {
-        let (asked, answer) = (asked.clone(), Arc::clone(&answer));
-        std::thread::spawn(move || {
-            let mut reader = BufReader::new(&stream);
-            while let Some(line) = request(&mut reader) {
-                let answer = answer(&line);
-                let _ = asked.send(line);
-                let Some((status, body)) = answer else { return };
-                let length = if body.is_empty() {
-                    String::new()
-                } else {
-                    format!("Content-Length: {}\r\n", body.len())
-                };
-                // Who asks may have heard enough.
-                let _ = write!(&stream, "HTTP/1.1 {status}\r\n{length}\r\n{body}");
-            }
-        });
-    };
-    // The thread ends with the test's process.
-    std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
-    (url, all_asked)
-}
-
-/// The first line of the next request, which is read whole; `None` at the end of the connection.
-fn request(reader: &mut impl BufRead) -> Option<String> {
-    let mut next = || {
-        let mut line = String::new();
-        reader.read_line(&mut line).is_ok_and(|bytes| bytes > 0).then_some(line)
-    };
-    let (first, mut length) = (next()?, 0);
-    loop {
-        let line = next()?.to_lowercase();
-        match line.strip_prefix("content-length:") {
-            Some(said) => length = said.trim().parse().unwrap(),
-            None if line.trim().is_empty() => break,
-            None => {}
-        }
-    }
-    reader.read_exact(&mut vec![0; length]).ok()?;
-    Some(first.trim().to_owned())
 }
 
 /// Pages that are too long to be taken whole are asked for in smaller ones; one entity that is too long is said

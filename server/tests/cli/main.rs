@@ -4,6 +4,7 @@
 mod damage;
 mod failures;
 mod import;
+mod interrupted;
 mod limits;
 mod loading;
 mod reading;

@@ -4,6 +4,7 @@
 //! from all others by [`is_closed`].
 
 mod csv;
+mod interrupt;
 mod json;
 mod sink;
 mod table;

@@ -1,8 +1,8 @@
 //! [`Output`]: stdout, or a file.
 //!
 //! Invariant: a file has its name only once all of it is written and synced. Until then its name is one
-//! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is given up is
-//! removed.
+//! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is
+//! given up is removed, also by SIGINT and SIGTERM.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use super::interrupt::Interrupts;
 use super::{CliError, Closed};
 use crate::cli::export::is_compressed;
 
@@ -42,7 +43,10 @@ impl Output {
     /// A new file, compressed if its name ends with `.zst`.
     pub(in crate::cli) fn file(path: &Path) -> Result<Self, CliError> {
         let wrong = |error| format!("cannot write {}: {error}", path.display());
+        // There is no moment at which a signal leaves it behind.
+        let interrupts = Interrupts::new().map_err(wrong)?;
         let (file, partial) = Partial::create(path).map_err(wrong)?;
+        interrupts.heed(partial.as_ref().map(|partial| partial.path.clone()));
         let writer = if is_compressed(path) {
             FileWriter::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
         } else {

@@ -1,0 +1,48 @@
+//! What a command leaves behind that is told to stop.
+
+use std::sync::mpsc;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Shell, Watched, server_that};
+
+/// An export's file is not there before it is whole, nor is what there is of it by then; what had the name stays.
+#[test]
+fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
+    const PAGE: &str = "200 OK\r\nx-ms-continuation-NextPartitionKey: 1!4!cQ--";
+    const ROW: &str = r#"{"value":[{"PartitionKey":"p","RowKey":"r"}]}"#;
+    let (began, has_begun) = mpsc::channel();
+    let (url, _) = server_that(move |line| {
+        if line.contains("NextPartitionKey") {
+            began.send(()).unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        Some((PAGE, ROW))
+    });
+    let shell = Shell::new();
+    let files = || {
+        let files = std::fs::read_dir(shell.path("")).unwrap();
+        let mut names: Vec<_> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for name in ["out.csv", "out.jsonl", "out.jsonl.zst"] {
+            shell.write(name, "what was there");
+            let select = ["--select", "PartitionKey,RowKey"];
+            let export = ["export", "--table", "abc", "--url", &url, "-o", name];
+            let mut child = shell.command(&[&export[..], &select].concat()).spawn().unwrap();
+            let _watched = Watched::new(&child);
+            has_begun.recv().unwrap();
+            assert!(files().iter().any(|name| name.ends_with(".partial")), "{:?}", files());
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
+            assert_eq!(files(), [name]);
+            assert_eq!(shell.read(name), "what was there");
+            std::fs::remove_file(shell.path(name)).unwrap();
+        }
+    }
+}
