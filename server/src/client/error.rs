@@ -1,5 +1,7 @@
 //! [`ClientError`]: why a server did not do what it was asked.
 
+use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+
 use http::StatusCode;
 
 use crate::error::ErrorCode;
@@ -17,7 +19,7 @@ pub enum ClientError {
         source: http::Error,
     },
     /// The server cannot be reached, or the connection broke.
-    #[error("no server answers at {address}: {source}")]
+    #[error("no server answers at {address}: {source}{}", hint(.source))]
     NoAnswer {
         /// The account's address.
         address: Box<str>,
@@ -63,6 +65,16 @@ impl ClientError {
         matches!(self, Self::Refused { code, .. } if **code == *wanted.as_str())
     }
 
+    /// Whether the server has done nothing, and may do it later.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. })
+    }
+
+    /// Whether the connection ended before there was an answer, as one does of a server that has as many as it may.
+    pub(super) fn was_cut(&self) -> bool {
+        matches!(self, Self::NoAnswer { source, .. } if is_cut(source))
+    }
+
     /// Of a transaction, the operation that the refusal is about, from 0.
     #[must_use]
     pub fn index(&self) -> Option<usize> {
@@ -70,5 +82,22 @@ impl ClientError {
             Self::Refused { index, .. } => *index,
             _ => None,
         }
+    }
+}
+
+fn is_cut(error: &ureq::Error) -> bool {
+    let kind = match error {
+        ureq::Error::Io(error) => error.kind(),
+        _ => return false,
+    };
+    matches!(kind, ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
+}
+
+/// What may be behind an error.
+fn hint(error: &ureq::Error) -> &'static str {
+    if is_cut(error) {
+        " (a server closes connections that are more than its limits.connections)"
+    } else {
+        ""
     }
 }

@@ -22,6 +22,8 @@ const MAX_ANSWER: u64 = 64 << 20;
 /// How often a request is sent while the server is busy, and the first pause, which doubles.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often a server is asked for one more connection.
+const KNOCKS: u32 = 3;
 
 /// What the service tells nobody who may not know it, and a person wants to hear.
 const WRONG_KEY: &str = "there is no such account, or its key is another (TABLESTONE_KEY)";
@@ -37,6 +39,13 @@ pub(super) enum Body<'a> {
     Json(&'a [u8]),
     /// A batch, POSTed; with `ask_first` the server says whether it wants the body before that is sent.
     Batch { content_type: &'a str, bytes: &'a [u8], ask_first: bool },
+}
+
+impl Body<'_> {
+    /// Whether it is as well if the request is done twice: what is created is a table that is to be there.
+    fn may_come_twice(self) -> bool {
+        matches!(self, Self::None | Self::Json(_))
+    }
 }
 
 /// A successful answer.
@@ -79,12 +88,12 @@ pub(super) fn agent(connections: usize, certificates: &[CertificateDer<'static>]
 
 impl Client {
     /// Sends a request to a path of the account, with its query string, and again while the server
-    /// says that it is busy: it has done nothing then.
+    /// says that it is busy: it has done nothing then. So what may come twice is where it says nothing.
     pub(super) fn send(&self, target: &str, body: Body<'_>) -> Result<Answer, ClientError> {
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
             match self.attempt(target, body) {
-                Err(ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => {
+                Err(error) if error.is_busy() || body.may_come_twice() && error.was_cut() => {
                     std::thread::sleep(pause);
                     pause *= 2;
                 }
@@ -92,6 +101,18 @@ impl Client {
             }
         }
         self.attempt(target, body)
+    }
+
+    /// Whether the server has a connection for this client too. One that has none for it says so, or closes the
+    /// connection without a word: so this asks for something of which nothing is done.
+    pub(crate) fn is_let_in(&self) -> bool {
+        (0..KNOCKS).any(|knock| {
+            if knock > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            let answer = self.attempt("/Tables?$top=1", Body::None);
+            !answer.is_err_and(|error| error.is_busy() || error.was_cut())
+        })
     }
 
     fn attempt(&self, target: &str, body: Body<'_>) -> Result<Answer, ClientError> {

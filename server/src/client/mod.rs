@@ -14,6 +14,8 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::ClientError;
 pub use page::{Page, PageKey};
 
+use std::sync::Arc;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls_pki_types::CertificateDer;
 use ureq::Agent;
@@ -38,7 +40,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 pub struct Client {
     agent: Agent,
     endpoint: Endpoint,
-    most: batch::Most,
+    most: Arc<batch::Most>,
 }
 
 impl Client {
@@ -51,7 +53,14 @@ impl Client {
         certificates: &[CertificateDer<'static>],
     ) -> Self {
         let agent = exchange::agent(connections, certificates);
-        Self { agent, endpoint, most: batch::Most::default() }
+        Self { agent, endpoint, most: Arc::default() }
+    }
+
+    /// The same with a connection of its own, which nobody else uses.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let agent = self.agent.config().new_agent();
+        Self { agent, endpoint: self.endpoint.clone(), most: Arc::clone(&self.most) }
     }
 
     /// Where the tables are.

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::support::{Server, Shell, finish, on_each_place, server_that};
@@ -332,6 +333,7 @@ fn what_a_broken_connection_leaves_open_is_said() {
     let failure = shell.run(&["import", "three.jsonl", "--table", "abc", "--url", &url]);
     let failure = failure.failure(1);
     assert!(failure.starts_with("error: no server answers at http://127.0.0.1:"), "{failure}");
+    assert!(failure.contains("limits.connections"), "{failure}");
     assert!(failure.ends_with("\n0 rows were written, and maybe 3 more\n"), "{failure}");
 }
 
@@ -368,6 +370,16 @@ fn r_s12_a_server_without_a_connection_left_is_asked_again() {
     let tables = shell.out(&["tables", "--json", "--url", &server.url]);
     assert_eq!(tables, "");
     freed.join().unwrap();
+
+    // Or says nothing, where too many others are told so.
+    let cuts = AtomicU32::new(3);
+    let (url, asked) = server_that(move |_| {
+        let left =
+            cuts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.is_err().then_some(("200 OK", r#"{"value":[]}"#))
+    });
+    assert_eq!(shell.out(&["tables", "--json", "--url", &url]), "");
+    assert_eq!(asked.try_iter().count(), 4);
 
     let (url, _) = server_that(|_| Some(("502 Bad Gateway", "<html>")));
     let failure = shell.run(&["tables", "--url", &url]).failure(1);

@@ -1,6 +1,7 @@
 //! The command line: what each command does to a data directory and to a server, as a person would
 //! see it.
 
+mod connections;
 mod damage;
 mod failures;
 mod import;

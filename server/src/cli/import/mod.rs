@@ -68,7 +68,7 @@ pub(super) struct Import {
     /// What to do where there is an entity of the same keys
     #[arg(long, default_value = "replace")]
     mode: IfThere,
-    /// Connections to a server
+    /// Connections to a server, if it has so many left
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     connections: u16,
     /// How files of a data directory are compressed: automatic, zstd, zstd:LEVEL or none, as of serve

@@ -1,4 +1,7 @@
 //! Import over HTTP: groups as transactions, over several connections at once.
+//!
+//! The first thread has the connection that made the table; each other one asks for its own before it
+//! writes, and ends where the server has none for it: what is cut in the middle of a write is no longer certain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,9 +44,12 @@ impl Pool {
             changed: Condvar::new(),
             waiting: connections,
         });
-        for _ in 0..connections {
+        for number in 0..connections {
             let shared = Arc::clone(&shared);
-            scope.spawn(move || work.run(&shared));
+            scope.spawn(move || match number {
+                0 => work.run(&shared),
+                _ => work.run_apart(&shared),
+            });
         }
         Self { shared }
     }
@@ -112,21 +118,37 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     fn run(self, shared: &Shared) {
         while let Some(group) = shared.next() {
-            let entities = group.iter().map(|line| &line.entity);
-            let mut written = 0;
-            let outcome =
-                self.client.write(self.table, self.mode, entities, |more| written += more);
-            let mut state = shared.state.lock();
-            state.under_way -= 1;
-            state.count.written += written as u64;
-            if let Err(error) = outcome {
-                if !is_undone(&error) {
-                    state.count.unknown += (group.len() - written) as u64;
-                }
-                state.failed.get_or_insert_with(|| self.place(error, &group));
-            }
-            shared.changed.notify_all();
+            self.write(&group, shared);
         }
+    }
+
+    /// The same over a connection of its own, as soon as there is something to write, if the server has one for it.
+    fn run_apart(self, shared: &Shared) {
+        let Some(group) = shared.next() else { return };
+        let client = self.client.apart();
+        if client.is_let_in() {
+            let work = Work { client: &client, ..self };
+            work.write(&group, shared);
+            work.run(shared);
+        } else {
+            shared.give_back(group);
+        }
+    }
+
+    fn write(&self, group: &Group, shared: &Shared) {
+        let entities = group.iter().map(|line| &line.entity);
+        let mut written = 0;
+        let outcome = self.client.write(self.table, self.mode, entities, |more| written += more);
+        let mut state = shared.state.lock();
+        state.under_way -= 1;
+        state.count.written += written as u64;
+        if let Err(error) = outcome {
+            if !is_undone(&error) {
+                state.count.unknown += (group.len() - written) as u64;
+            }
+            state.failed.get_or_insert_with(|| self.place(error, group));
+        }
+        shared.changed.notify_all();
     }
 
     /// The error with the line that it is about.
@@ -166,6 +188,14 @@ impl Shared {
         state.under_way += 1;
         self.changed.notify_all();
         Some(group)
+    }
+
+    /// Leaves a group of which nothing was written to another thread.
+    fn give_back(&self, group: Group) {
+        let mut state = self.state.lock();
+        state.under_way -= 1;
+        state.groups.push_front(group);
+        self.changed.notify_all();
     }
 }
 
