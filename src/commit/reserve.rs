@@ -78,6 +78,13 @@ impl Reserve {
         self.disk.free_bytes(&self.dir).is_none_or(|free| free >= wanted)
     }
 
+    /// How large a commit may be that the disk has room for beside what is under way; `None` where it does not say.
+    fn room_beside(&self, under_way: u64) -> Option<u64> {
+        let free = self.disk.free_bytes(&self.dir)?;
+        let room = free.saturating_sub(under_way).saturating_sub(self.bytes as u64);
+        Some(room.max(self.unasked_bytes()))
+    }
+
     /// Makes it, unless it is there.
     fn make(&self) -> Result<()> {
         let path = self.dir.join(RESERVE_FILE);
@@ -124,6 +131,11 @@ impl Pipeline {
             return Admission::Blocked(levels::no_room());
         }
         self.tree.admit(wanted.bytes)
+    }
+
+    /// How large a commit may be at present, as far as the disk says.
+    pub(crate) fn commit_room_bytes(&self) -> Option<u64> {
+        self.reserve.room_beside(self.passed_bytes().under_way())
     }
 
     #[cold]

@@ -95,6 +95,10 @@ pub struct Stats {
     /// Why writes wait, if all do: for how long is [`Options::busy_timeout`](crate::Options::busy_timeout). It ends
     /// as flushes and compactions catch up, if there is no `background_error`.
     pub writes_stopped: Option<Arc<str>>,
+    /// How large a commit may be for which the disk has room: a larger one waits, and is
+    /// [`Error::Busy`](crate::Error::Busy), while others go on. Never less than half of what is in reserve for a full
+    /// disk, as that goes in unasked; `None` where the file system does not say how much is free.
+    pub commit_room_bytes: Option<u64>,
     /// Why the database is read-only, if it is: the log failed.
     pub poisoned: Option<Arc<str>>,
 }
@@ -157,6 +161,7 @@ impl Stats {
             background_failures: tree.background_failures,
             background_error: tree.last_background_error,
             writes_stopped: pipeline.tree().stopped_by(),
+            commit_room_bytes: pipeline.commit_room_bytes(),
             poisoned: pipeline.poisoned(),
         }
     }

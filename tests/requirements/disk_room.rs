@@ -77,6 +77,26 @@ fn r_e24_a_large_commit_is_refused_on_a_full_disk_and_small_ones_go_on() {
     }
 }
 
+/// Who looks after the disk sees it coming.
+#[test]
+fn r_e23_statistics_say_how_large_a_commit_may_be() {
+    for mode in MODES {
+        let env = SimEnv::new(8);
+        let (db, t) = open_in(&env, mode);
+        assert_eq!(db.stats().commit_room_bytes, None, "the machine has no end");
+        for left in [2 << 20, 1 << 20, RESERVE, 0] {
+            leave(&env, left);
+            let room = db.stats().commit_room_bytes.unwrap();
+            assert_eq!(room, left.saturating_sub(RESERVE).max(RESERVE / 2) as u64, "{mode:?}");
+            assert_no_room(&t.insert("p", "larger", vec![7; room as usize]).wait());
+        }
+        leave(&env, 2 << 20);
+        let room = db.stats().commit_room_bytes.unwrap() as usize;
+        t.insert("p", "fits", vec![7; room - 100]).wait().unwrap();
+        assert_eq!(rows_after_reopening(&env, db, t), 1, "{mode:?}");
+    }
+}
+
 /// A file system may take its time to say how much is free: nobody waits for that but whoever asks.
 #[test]
 fn r_e24_others_write_to_a_partition_while_a_large_commit_asks_for_room() {

@@ -8,13 +8,12 @@ use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tablestone::{Database, Durability};
+use tablestone::{Database, Durability, Stats};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -88,7 +87,7 @@ pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliErr
         notices.say(format_args!(
             "tablestone answers /health, /ready, /metrics/tables, /metrics on {address}"
         ));
-        let handler = Arc::new(admin_of(&served, ready.clone(), config.checkpoints.clone()));
+        let handler = Arc::new(admin_of(&served, ready.clone(), &config));
         admin.spawn(listener.run(handler, &last_shutdown));
     }
     let Some(database) = open_unless(stop.as_mut(), &config).await? else {
@@ -193,11 +192,7 @@ fn open(config: &Config) -> Result<Database, CliError> {
 }
 
 /// What operators ask, of a service that is there when its database has been opened.
-fn admin_of(
-    served: &Arc<OnceLock<Arc<TableService>>>,
-    ready: Readiness,
-    checkpoints: Option<PathBuf>,
-) -> Admin {
+fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness, config: &Config) -> Admin {
     let troubled = Arc::clone(served);
     let trouble = move || {
         let stats = troubled.get()?.database().stats();
@@ -206,18 +201,27 @@ fn admin_of(
         let read_only = stats.poisoned.map(|why| format!("read-only: {why}"));
         read_only.or_else(|| stopped.map(|why| format!("writes stop: {why}")))
     };
+    let (short, request_bytes) = (Arc::clone(served), config.limits.body.bytes as u64);
+    let shortage = move || short_of_room(&short.get()?.database().stats(), request_bytes);
     let shown = |show: fn(&TableService) -> String| {
         let served = Arc::clone(served);
         move || served.get().map(|service| show(service)).unwrap_or_default()
     };
     let metrics = shown(|service| service.telemetry().render(&service.database().stats()));
-    let admin = Admin::new(ready, trouble, metrics, shown(TableService::table_metrics));
-    let Some(under) = checkpoints else { return admin };
+    let admin = Admin::new(ready, trouble, metrics, shown(TableService::table_metrics))
+        .with_shortage(shortage);
+    let Some(under) = config.checkpoints.clone() else { return admin };
     let served = Arc::clone(served);
     admin.with_checkpoints(move || {
         let service = served.get().ok_or("the data is not open yet")?;
         service.checkpoint(&under).map_err(|error| chain(&error))
     })
+}
+
+/// Which writes are refused for want of room on the disk, if some are that a request can bring.
+fn short_of_room(stats: &Stats, request_bytes: u64) -> Option<String> {
+    let room = stats.commit_room_bytes.filter(|room| *room < request_bytes)?;
+    Some(format!("writes of more than {room} bytes are refused: the disk is nearly full"))
 }
 
 async fn sum_up(service: Arc<TableService>) {
@@ -285,4 +289,21 @@ fn limits_of_operators(limits: ConnectionLimits) -> ConnectionLimits {
     let connections = limits.connections / OPERATORS_PART;
     let connections = connections.clamp(*OPERATORS.start(), *OPERATORS.end());
     ConnectionLimits { connections, ..limits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_of_room_is_told_where_a_request_may_be_larger() {
+        let told = |room| {
+            let mut stats = Stats::default();
+            stats.commit_room_bytes = room;
+            short_of_room(&stats, 4096)
+        };
+        assert_eq!((told(None), told(Some(4096))), (None, None));
+        let expected = "writes of more than 4095 bytes are refused: the disk is nearly full";
+        assert_eq!(told(Some(4095)).as_deref(), Some(expected));
+    }
 }

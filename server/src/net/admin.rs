@@ -38,6 +38,8 @@ pub struct Admin {
     ready: Readiness,
     /// Why the service cannot serve although it listens; `None` if it can.
     trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// What it cannot do although it serves.
+    shortage: Box<dyn Fn() -> Option<String> + Send + Sync>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Of each table: apart, because there may be many.
     table_metrics: Box<dyn Fn() -> String + Send + Sync>,
@@ -57,7 +59,24 @@ impl Admin {
     ) -> Self {
         let (trouble, metrics) = (Box::new(trouble), Box::new(metrics));
         let table_metrics = Box::new(table_metrics);
-        Self { ready, trouble, metrics, table_metrics, checkpoint: None }
+        Self {
+            ready,
+            trouble,
+            shortage: Box::new(|| None),
+            metrics,
+            table_metrics,
+            checkpoint: None,
+        }
+    }
+
+    /// Has `GET /ready` say what the service cannot do for want of something, as long as it can do all else.
+    #[must_use]
+    pub fn with_shortage(
+        mut self,
+        shortage: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.shortage = Box::new(shortage);
+        self
     }
 
     /// Has each `POST /checkpoint` answered with the directory of a new one, which `make` makes; it may block.
@@ -83,18 +102,23 @@ impl Admin {
         }
     }
 
+    fn readiness(&self) -> Response<AnswerBody> {
+        if !self.ready.get() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n");
+        }
+        if let Some(trouble) = (self.trouble)() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, trouble + "\n");
+        }
+        match (self.shortage)() {
+            None => text(StatusCode::OK, "ready\n"),
+            Some(shortage) => text(StatusCode::OK, format!("ready, but {shortage}\n")),
+        }
+    }
+
     fn answer(&self, method: &Method, path: &str) -> Response<AnswerBody> {
         match (method, path) {
             (&Method::GET | &Method::HEAD, "/health") => text(StatusCode::OK, "ok\n"),
-            (&Method::GET | &Method::HEAD, "/ready") => {
-                if !self.ready.get() {
-                    return text(StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n");
-                }
-                match (self.trouble)() {
-                    None => text(StatusCode::OK, "ready\n"),
-                    Some(trouble) => text(StatusCode::SERVICE_UNAVAILABLE, trouble + "\n"),
-                }
-            }
+            (&Method::GET | &Method::HEAD, "/ready") => self.readiness(),
             (&Method::GET | &Method::HEAD, "/metrics") => metrics((self.metrics)()),
             (&Method::GET | &Method::HEAD, "/metrics/tables") => metrics((self.table_metrics)()),
             (&Method::GET | &Method::HEAD, _) => {
@@ -138,6 +162,34 @@ fn text(status: StatusCode, text: impl Into<String>) -> Response<AnswerBody> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that can do most is sent what there is.
+    #[test]
+    fn a_shortage_is_told_of_a_server_that_is_ready() {
+        let ready = Readiness::default();
+        let (trouble, shortage) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let said = |what: &'static str, of: &Arc<AtomicBool>| {
+            let of = Arc::clone(of);
+            move || of.load(Ordering::Relaxed).then(|| what.to_owned())
+        };
+        let admin = Admin::new(ready.clone(), said("it stops", &trouble), String::new, String::new)
+            .with_shortage(said("it is short of room", &shortage));
+        let told = || {
+            let answer = admin.answer(&Method::GET, "/ready");
+            let text = String::from_utf8_lossy(answer.body().bytes()).into_owned();
+            (answer.status().as_u16(), text)
+        };
+        shortage.store(true, Ordering::Relaxed);
+        assert_eq!(told(), (503, "starting or stopping\n".into()));
+        ready.set(true);
+        assert_eq!(told(), (200, "ready, but it is short of room\n".into()));
+        trouble.store(true, Ordering::Relaxed);
+        assert_eq!(told(), (503, "it stops\n".into()));
+        trouble.store(false, Ordering::Relaxed);
+        shortage.store(false, Ordering::Relaxed);
+        assert_eq!(told(), (200, "ready\n".into()));
+    }
 
     #[test]
     fn readiness_follows_the_server_and_its_troubles() {

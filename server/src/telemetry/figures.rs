@@ -6,7 +6,7 @@ use tablestone::{LevelStats, Stats};
 /// because they are read, not counted here.
 type EngineFigure = (&'static str, &'static str, fn(&Stats) -> f64);
 
-pub(super) const ENGINE: [EngineFigure; 27] = [
+pub(super) const ENGINE: [EngineFigure; 28] = [
     ("tablestone_engine_reads_total", "Gets and pages", |s| s.activity.reads as f64),
     ("tablestone_engine_rows_read_total", "Entities that they found", |s| {
         s.activity.rows_read as f64
@@ -63,6 +63,11 @@ pub(super) const ENGINE: [EngineFigure; 27] = [
     ("tablestone_engine_background_failures_total", "Failed flushes and compactions", |s| {
         s.background_failures as f64
     }),
+    (
+        "tablestone_engine_commit_room_bytes",
+        "How large a commit may be for which the disk has room",
+        |s| s.commit_room_bytes.map_or(f64::INFINITY, |bytes| bytes as f64),
+    ),
     ("tablestone_engine_read_only", "1 if the log failed, and only reads go on", |s| {
         f64::from(u8::from(s.poisoned.is_some()))
     }),
