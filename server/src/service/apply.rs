@@ -1,6 +1,6 @@
 //! Writes of one partition, done all or none, and the memory for what merges make of them.
 
-use tablestone::{Error, Limit, Version};
+use tablestone::{Entity, EntityBatch, Error, Limit, Version};
 
 use super::catalog::TableState;
 use super::write::Write;
@@ -14,6 +14,22 @@ pub(super) struct Failed {
     pub(super) index: usize,
 }
 
+/// What comes after the writes that are to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing,
+    /// A write to another partition or table: none is done, and whichever fails first is told.
+    Elsewhere,
+}
+
+impl After {
+    fn add_to(self, batch: &mut EntityBatch, partition_key: &str) {
+        if self == Self::Elsewhere {
+            batch.insert(&Entity::new(format!("{partition_key}+"), ""));
+        }
+    }
+}
+
 impl TableService {
     /// Does writes of one partition. Merges may make many times of it what was sent, which is in memory twice
     /// until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
@@ -22,6 +38,7 @@ impl TableService {
         table: &TableState,
         partition_key: &str,
         writes: impl Iterator<Item = &'w Write<'r>> + Clone,
+        after: After,
     ) -> Result<Version, Failed> {
         let merges = writes.clone().any(Write::is_merge);
         let (mut merged_bytes, mut share) = (0, Share::default());
@@ -29,6 +46,7 @@ impl TableService {
             let mut batch = table.entities.batch(partition_key);
             batch.merged_bytes(merged_bytes);
             writes.clone().for_each(|write| write.add_to(&mut batch));
+            after.add_to(&mut batch, partition_key);
             match self.waits.committed(table.entities.commit(batch)).await {
                 Ok(version) => return Ok(version),
                 Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })

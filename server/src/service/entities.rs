@@ -6,6 +6,7 @@ use hyper::body::Body;
 
 use super::TableService;
 use super::answer::{Answer, Shape};
+use super::apply::After;
 use super::call::Call;
 use super::keys;
 use super::print::Print;
@@ -64,7 +65,9 @@ impl TableService {
         // What is done must be answered, so the answer has its share before.
         let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
         self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
-        let applied = self.apply(&table, write.partition_key(), std::iter::once(&write)).await;
+        let applied = self
+            .apply(&table, write.partition_key(), std::iter::once(&write), After::Nothing)
+            .await;
         let version = applied.map_err(|failed| failed.error)?;
         let mut answer = Answer::empty(StatusCode::NO_CONTENT);
         let mut done = Done::new(call, &table, write.partition_key(), version);

@@ -3,6 +3,8 @@
 //! A transaction that fails is answered with 202 too; its one part is the answer of the operation
 //! that failed, with the operation's place before the text.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use hyper::body::Body;
@@ -10,8 +12,9 @@ use uuid::Uuid;
 
 use super::TableService;
 use super::answer::Answer;
-use super::apply::Failed;
+use super::apply::{After, Failed};
 use super::call::Call;
+use super::catalog::TableState;
 use super::odata::ODataVersion;
 use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate, verb};
 use super::write::{Done, Likeness, Say};
@@ -160,6 +163,42 @@ fn is_for_all(error: &ServiceError) -> bool {
         || status.is_server_error() && code != ErrorCode::NotImplemented
 }
 
+/// A change set that could be read.
+struct Read<'r> {
+    /// That of the first operation.
+    table: Arc<TableState>,
+    /// Those up to the first that is for another partition or table.
+    operations: Vec<Operation<'r>>,
+    after: After,
+}
+
+/// Reads all operations before any is tried: what is wrong with the first that cannot be read is told,
+/// whatever is stored.
+fn read<'r>(call: &Call<'r>, requests: &'r [SubRequest<'r>]) -> Result<Read<'r>, Failed> {
+    let mut table = None;
+    let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
+    let mut after = After::Nothing;
+    let mut known = Known::nothing(call);
+    for (index, request) in requests.iter().enumerate() {
+        let operation = match known.read(call, request, &mut table) {
+            Ok(operation) => Some(operation),
+            Err(error) if error.code() == OTHER_PARTITION.code() => None,
+            Err(error) => return Err(Failed { error, index }),
+        };
+        let is_here = |operation: &Operation<'_>| {
+            let first = operations.first().map(|first| first.write.partition_key());
+            first.is_none_or(|first| first == operation.write.partition_key())
+        };
+        match operation.filter(is_here) {
+            Some(operation) if after == After::Nothing => operations.push(operation),
+            Some(_) => {}
+            None => after = After::Elsewhere,
+        }
+    }
+    let nothing = || Failed { error: ErrorCode::InvalidInput.because(NOT_PROCESSED), index: 0 };
+    Ok(Read { table: table.ok_or_else(nothing)?, operations, after })
+}
+
 /// Does them, and answers.
 async fn commit(
     service: &TableService,
@@ -168,29 +207,13 @@ async fn commit(
     share: &mut Share,
 ) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
-    let mut table = None;
-    let mut operations: Vec<Operation<'_>> = Vec::with_capacity(requests.len());
-    let mut known = Known::nothing(call);
-    for (index, request) in requests.iter().enumerate() {
-        let operation = known.read(call, request, &mut table).map_err(at(index))?;
-        let same_partition = operations
-            .first()
-            .is_none_or(|first| first.write.partition_key() == operation.write.partition_key());
-        if !same_partition {
-            return Err(at(index)(OTHER_PARTITION));
-        }
-        operations.push(operation);
-    }
-    let Some(table) = table else {
-        let error = ErrorCode::InvalidInput.because(NOT_PROCESSED);
-        return Err(at(0)(error));
-    };
+    let Read { table, operations, after } = read(call, requests)?;
     // What is done must be answered, so the answer has its share before.
     let answer_bytes = answer_bytes(call, requests, &operations);
     service.budget.grow_up_to_all(share, answer_bytes).await.map_err(at(0))?;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let writes = operations.iter().map(|operation| &operation.write);
-    let version = service.apply(&table, partition_key, writes).await?;
+    let version = service.apply(&table, partition_key, writes, after).await?;
     let mut done = Done::new(call, &table, partition_key, version);
     let mut answers = Answers { writer: writer(), done: &mut done, known: None };
     for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {

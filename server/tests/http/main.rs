@@ -21,5 +21,6 @@ mod queries;
 mod serving;
 mod support;
 mod tables;
+mod transaction_order;
 mod transactions;
 mod writes;

@@ -9,7 +9,7 @@ use tablestone_server::config::Limits;
 
 use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
 
-const BASE: &str = "http://localhost/devstoreaccount1";
+pub(crate) const BASE: &str = "http://localhost/devstoreaccount1";
 pub(crate) const TYPE: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=batch_b");
 
 /// A part of a batch: a request with headers, and a body.
@@ -22,12 +22,12 @@ pub(crate) fn part(request: &str, headers: &[&str], body: &str) -> String {
     )
 }
 
-fn insert(row: &str) -> String {
+pub(crate) fn insert(row: &str) -> String {
     let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","N":1}}"#);
     part(&format!("POST {BASE}/people"), &["Prefer: return-no-content"], &body)
 }
 
-fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {
+pub(crate) fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {
     let target = format!("{BASE}/people(PartitionKey='p',RowKey='{row}')");
     part(&format!("{method} {target}"), headers, body)
 }
@@ -42,7 +42,7 @@ pub(crate) fn change_set(parts: &[String]) -> String {
     body + "--changeset_c--\r\n--batch_b--\r\n"
 }
 
-async fn post(client: &mut Signing, body: &str) -> Answer {
+pub(crate) async fn post(client: &mut Signing, body: &str) -> Answer {
     client.send("POST", "/$batch", &[TYPE], body).await
 }
 
@@ -85,7 +85,7 @@ fn answer_of(part: &str) -> Answer {
 }
 
 /// The code and the text of the only part, which is an error.
-fn failure(answer: &Answer) -> (u16, String, String) {
+pub(crate) fn failure(answer: &Answer) -> (u16, String, String) {
     let parts = parts(answer);
     assert_eq!(parts.len(), 1, "{answer:?}");
     let error = &parts[0].json()["odata.error"];
@@ -95,7 +95,7 @@ fn failure(answer: &Answer) -> (u16, String, String) {
     (parts[0].status, text(&error["code"]), line)
 }
 
-async fn rows(client: &mut Signing) -> Vec<String> {
+pub(crate) async fn rows(client: &mut Signing) -> Vec<String> {
     let page = client.get("/people()?$select=RowKey").await.json();
     let rows = page["value"].as_array().expect("rows");
     rows.iter().map(|row| row["RowKey"].as_str().expect("a key").to_owned()).collect()
