@@ -4,11 +4,17 @@ use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use tablestone::{DateTime, ParseError, Value, ValueRef, ValueType};
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use tablestone::{DateTime, Guid, ParseError, Value, ValueRef, ValueType};
 
 use super::shown;
 use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// Why a text is not a value of a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +87,7 @@ pub(crate) fn parse(value_type: ValueType, text: Cow<'_, str>) -> Result<Value, 
         ValueType::Boolean => Value::Boolean(boolean(text.trim()).ok_or_else(wrong)?),
         ValueType::DateTime => Value::DateTime(date(text.trim())?),
         ValueType::Double => Value::Double(double(text.trim()).ok_or_else(wrong)?),
-        ValueType::Guid => Value::Guid(text.trim().parse().map_err(ValueError::Parse)?),
+        ValueType::Guid => Value::Guid(guid(text.trim()).map_err(ValueError::Parse)?),
         ValueType::Int32 => Value::Int32(text.trim().parse().map_err(|_| wrong())?),
         ValueType::Int64 => Value::Int64(int64(text.trim())?),
     })
@@ -146,13 +152,22 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Base64 with padding; white space in it is passed over, as the service does.
+/// Base64 as .NET reads it: with padding; white space, and bits of the last digit that belong to no byte, are passed
+/// over.
 fn binary(text: &str) -> Option<Vec<u8>> {
-    if let Ok(bytes) = STANDARD.decode(text) {
+    if let Ok(bytes) = BASE64.decode(text) {
         return Some(bytes);
     }
     let compact: String = text.chars().filter(|it| !it.is_ascii_whitespace()).collect();
-    STANDARD.decode(compact).ok()
+    BASE64.decode(compact).ok()
+}
+
+/// A Guid as .NET reads it: one with hyphens may be in braces or parentheses.
+fn guid(text: &str) -> Result<Guid, ParseError> {
+    let within = |(open, close)| text.strip_prefix(open)?.strip_suffix(close);
+    let within = [('{', '}'), ('(', ')')].into_iter().find_map(within);
+    let guid = within.filter(|text| text.contains('-')).and_then(|text| text.parse().ok());
+    guid.map_or_else(|| text.parse(), Ok)
 }
 
 /// The names of what is no number, or a finite number.
