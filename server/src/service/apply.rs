@@ -25,7 +25,8 @@ pub(super) enum After {
 impl After {
     fn add_to(self, batch: &mut EntityBatch, partition_key: &str) {
         if self == Self::Elsewhere {
-            batch.insert(&Entity::new(format!("{partition_key}+"), ""));
+            let elsewhere = if partition_key.is_empty() { "elsewhere" } else { "" };
+            batch.insert(&Entity::new(elsewhere, ""));
         }
     }
 }

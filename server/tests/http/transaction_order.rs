@@ -23,11 +23,18 @@ fn elsewhere() -> [String; 3] {
     ]
 }
 
-async fn start() -> (Server, Signing) {
+async fn start(partition: &str) -> (Server, Signing) {
     let server = Server::start().await;
     let mut client = server.with_people().await;
-    client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
+    let there = of(partition, r#"{"PartitionKey":"p","RowKey":"there"}"#);
+    assert_eq!(client.post("/people", &there).await.status, 201);
     (server, client)
+}
+
+/// What is for `p`, for another partition.
+fn of(partition: &str, operation: &str) -> String {
+    let quoted = [r#""p""#, "'p'"].map(|quoted| quoted.replace('p', partition));
+    operation.replace(r#""p""#, &quoted[0]).replace("'p'", &quoted[1])
 }
 
 /// The status of the part of a transaction that is refused, and the place that it names.
@@ -39,15 +46,22 @@ async fn refused(client: &mut Signing, operations: &[String]) -> (u16, String) {
 
 #[tokio::test]
 async fn r_s07_of_conditions_and_places_the_first_is_told() {
-    let (_server, mut client) = start().await;
-    for (unmet, status) in unmet() {
-        for elsewhere in elsewhere() {
-            let operations = [insert("a"), unmet.clone(), elsewhere.clone()];
-            assert_eq!(refused(&mut client, &operations).await, (status, "1".into()));
-            let operations = [insert("a"), elsewhere.clone(), unmet.clone()];
-            assert_eq!(refused(&mut client, &operations).await, (400, "1".into()));
-            let operations = [insert("a"), insert("b"), insert("a"), elsewhere];
-            assert_eq!(refused(&mut client, &operations).await, (400, "2".into()));
+    // The shortest, one, and the longest.
+    for partition in ["", "p", &"k".repeat(512)] {
+        let (_server, mut client) = start(partition).await;
+        for (unmet, status) in unmet() {
+            for elsewhere in elsewhere() {
+                for (operations, status, index) in [
+                    ([insert("a"), unmet.clone(), elsewhere.clone()], status, "1"),
+                    ([insert("a"), elsewhere.clone(), unmet.clone()], 400, "1"),
+                    ([insert("a"), insert("a"), elsewhere.clone()], 400, "1"),
+                    ([insert("a"), insert("b"), elsewhere.clone()], 400, "2"),
+                ] {
+                    let operations = operations.map(|operation| of(partition, &operation));
+                    let refused = refused(&mut client, &operations).await;
+                    assert_eq!(refused, (status, index.into()), "{partition}");
+                }
+            }
         }
     }
 }
@@ -55,7 +69,7 @@ async fn r_s07_of_conditions_and_places_the_first_is_told() {
 /// All operations are read before any is tried.
 #[tokio::test]
 async fn r_s07_what_cannot_be_read_is_told_before_what_is_stored() {
-    let (_server, mut client) = start().await;
+    let (_server, mut client) = start("p").await;
     let unmet = unmet().map(|(operation, _)| operation);
     for before in unmet.into_iter().chain(elsewhere()) {
         for (unread, status) in [
