@@ -106,21 +106,26 @@ struct Numbers {
     closed: Vec<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
     word: AtomicU64,
     place: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Bucket([Slot; WAYS]);
+/// One line of memory.
+type Bucket = [Slot; WAYS];
+
+const _: () = assert!(size_of::<Bucket>() == LINE_BYTES);
 
 /// Hints of all files.
 #[derive(Debug)]
 pub(crate) struct Hints {
-    /// As many as a power of two.
-    buckets: Box<[Bucket]>,
+    /// Buckets side by side, and as many more slots as may lie before the first line.
+    slots: Box<[Slot]>,
+    /// Where the first bucket begins.
+    first: usize,
+    /// A power of two less one.
+    last_bucket: usize,
     numbers: Mutex<Numbers>,
 }
 
@@ -129,10 +134,9 @@ impl Hints {
     pub(super) fn new(bytes: usize) -> Self {
         let buckets = bytes / size_of::<Bucket>();
         let buckets = buckets.checked_ilog2().map_or(1_usize, |log| 1 << log);
-        Self {
-            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            numbers: Mutex::default(),
-        }
+        let slots = empty_slots((buckets + 1) * WAYS);
+        let first = slots.as_ptr().align_offset(LINE_BYTES).min(WAYS);
+        Self { slots, first, last_bucket: buckets - 1, numbers: Mutex::default() }
     }
 
     /// A number for a file that was opened, if there is one left.
@@ -167,7 +171,7 @@ impl Hints {
     }
 
     fn forget(&self) {
-        for slot in self.buckets.iter().flat_map(|bucket| &bucket.0) {
+        for slot in &self.slots {
             slot.word.store(0, Ordering::Relaxed);
             slot.place.store(0, Ordering::Relaxed);
         }
@@ -184,7 +188,7 @@ impl Hints {
     /// Where the key with this hash may be in the file.
     #[inline]
     pub(crate) fn recall(&self, file: &FileNumber, key_hash: u64) -> Option<Hint> {
-        for slot in &self.bucket(key_hash)?.0 {
+        for slot in self.bucket(key_hash)? {
             let Some((word, place)) = slot.of(file.0, tag(key_hash)) else { continue };
             // Written only once: a line that is only read stays in the caches of all who read it.
             if word & USED == 0 {
@@ -201,7 +205,7 @@ impl Hints {
         let tag = tag(key_hash);
         if let Some((word, place)) = hint.to_words(file.0)
             && let Some(slot) =
-                self.bucket(key_hash).and_then(|bucket| bucket.room_for(file.0, tag))
+                self.bucket(key_hash).and_then(|bucket| room_in(bucket, file.0, tag))
         {
             slot.word.store(tag << TAG_SHIFT | word, Ordering::Relaxed);
             slot.place.store(place, Ordering::Relaxed);
@@ -210,24 +214,29 @@ impl Hints {
 
     #[inline]
     fn bucket(&self, key_hash: u64) -> Option<&Bucket> {
-        self.buckets.get(key_hash as usize & (self.buckets.len() - 1))
+        let start = self.first + (key_hash as usize & self.last_bucket) * WAYS;
+        self.slots.get(start..)?.first_chunk()
     }
 }
 
-impl Bucket {
-    /// The slot of the tag in the file, or else one to be given up.
-    fn room_for(&self, file: u64, tag: u64) -> Option<&Slot> {
-        let word = |slot: &Slot| slot.word.load(Ordering::Relaxed);
-        let slots = &self.0;
-        let same = slots.iter().find(|slot| slot.of(file, tag).is_some());
-        if let Some(slot) = same.or_else(|| slots.iter().find(|slot| word(slot) & USED == 0)) {
-            return Some(slot);
-        }
-        for slot in slots {
-            slot.word.store(word(slot) & !USED, Ordering::Relaxed);
-        }
-        slots.get(tag as usize % WAYS)
+/// Slots without hints. The system's allocator has memory of zeros that nobody touched yet, and the
+/// compiler sees that the iterator changes nothing: of a database that is opened it stays untouched.
+fn empty_slots(count: usize) -> Box<[Slot]> {
+    let zeros = vec![[0; 2]; count].into_iter();
+    zeros.map(|[word, place]| Slot { word: word.into(), place: place.into() }).collect()
+}
+
+/// The slot of the tag in the file, or else one to be given up.
+fn room_in(bucket: &Bucket, file: u64, tag: u64) -> Option<&Slot> {
+    let word = |slot: &Slot| slot.word.load(Ordering::Relaxed);
+    let same = bucket.iter().find(|slot| slot.of(file, tag).is_some());
+    if let Some(slot) = same.or_else(|| bucket.iter().find(|slot| word(slot) & USED == 0)) {
+        return Some(slot);
     }
+    for slot in bucket {
+        slot.word.store(word(slot) & !USED, Ordering::Relaxed);
+    }
+    bucket.get(tag as usize % WAYS)
 }
 
 impl Slot {
@@ -287,7 +296,7 @@ mod tests {
             assert_eq!(hints.recall(file, 77), Some(hint(restart)));
         }
         assert_eq!(hints.recall(&file, 77), Some(hint(2)), "a key has one in each file");
-        let bucket = &hints.buckets[77 % hints.buckets.len()].0;
+        let bucket = hints.bucket(77).unwrap();
         let noted = bucket.iter().filter(|slot| slot.word.load(Ordering::Relaxed) != 0);
         assert_eq!(noted.count(), 2);
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::version::Version;
 
 /// What is read at once: large enough that a disk streams, small beside a memtable.
-pub(super) const WINDOW_BYTES: usize = 1 << 20;
+pub(super) const WINDOW_BYTES: usize = 256 << 10;
 
 /// An open segment and the part of it that is in memory.
 pub(super) struct Scan {
