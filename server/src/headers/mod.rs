@@ -142,6 +142,18 @@ impl Verb {
         }
     }
 
+    /// The verb of a request within a batch. There `X-HTTP-Method` may also repeat the method, as the
+    /// Java SDK has it of merges.
+    ///
+    /// # Errors
+    /// As [`Verb::of`].
+    pub fn within_batch(method: &Method, headers: &HeaderMap) -> Result<Self, ServiceError> {
+        match Self::named(method.as_str()) {
+            Some(verb) if verb != Self::Post && repeats(verb, headers) => Ok(verb),
+            _ => Self::of(method, headers),
+        }
+    }
+
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "GET" => Self::Get,
@@ -154,6 +166,11 @@ impl Verb {
             _ => return None,
         })
     }
+}
+
+/// Whether `X-HTTP-Method` says no more than the method does.
+fn repeats(verb: Verb, headers: &HeaderMap) -> bool {
+    text(headers, &names::HTTP_METHOD).and_then(Verb::named) == Some(verb)
 }
 
 /// The value of a header that occurs once and is text.

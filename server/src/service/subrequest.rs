@@ -126,7 +126,7 @@ impl<'r> Known<'r> {
 
 pub(super) fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
     let method = Method::from_bytes(request.method.as_bytes());
-    Verb::of(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
+    Verb::within_batch(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
 }
 
 /// The headers of a request within the batch that mean something; what it is to accept is said

@@ -196,6 +196,23 @@ async fn r_s07_a_transaction_does_all_its_operations() {
     }
 }
 
+/// R-S07: the Java SDK says of a merge that it is one in `X-HTTP-Method` too.
+#[tokio::test]
+async fn r_s07_an_operation_may_repeat_its_method() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let twice = |method: &str, said: &str| {
+        let said = format!("X-HTTP-Method: {said}");
+        change_set(&[write(method, "1", &[&said], r#"{"A":1}"#)])
+    };
+    for (method, said) in [("MERGE", "MERGE"), ("PATCH", "MERGE"), ("PUT", "PUT")] {
+        let parts = parts(&post(&mut client, &twice(method, said)).await);
+        assert_eq!(parts[0].status, 204, "{method} {said}");
+    }
+    let (status, code, _) = failure(&post(&mut client, &twice("PUT", "MERGE")).await);
+    assert_eq!((status, &*code), (400, "XMethodNotUsingPost"));
+}
+
 /// R-S07: an operation may state any type of its keys but an insert's, also where the one before did.
 #[tokio::test]
 async fn r_s07_keys_of_operations_may_be_annotated() {
