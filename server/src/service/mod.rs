@@ -249,7 +249,9 @@ impl TableService {
         B: Body<Data = Bytes> + Send,
     {
         let comp = call.query.get(Parameter::Comp).filter(|comp| !comp.is_empty());
-        if call.address.secondary && !matches!(call.verb, Verb::Get | Verb::Head) {
+        // Whether a batch writes is said in its body.
+        let may_write = !matches!(call.verb, Verb::Get | Verb::Head);
+        if call.address.secondary && may_write && call.address.resource != Resource::Batch {
             return Err(ErrorCode::InsufficientAccountPermissions.error());
         }
         match (&call.address.resource, call.verb, comp) {

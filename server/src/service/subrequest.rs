@@ -188,7 +188,8 @@ pub(super) fn locate<'r>(
         }
     };
     let address = Address::parse(host, path, is_account)?;
-    if address.account != call.address.account || address.secondary {
+    let other_copy = address.secondary && !call.address.secondary;
+    if address.account != call.address.account || other_copy {
         return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
     }
     Ok((address, query))

@@ -53,6 +53,9 @@ impl TableService {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
         let Outcome { writer, error } = match &batch {
+            Ok(Batch::ChangeSet(_)) if call.address.secondary => {
+                return Err(ErrorCode::InsufficientAccountPermissions.error());
+            }
             Ok(Batch::ChangeSet(requests)) => {
                 let outcome = change_set(self, call, requests, &mut share).await?;
                 share.shrink(outcome.writer.len());
