@@ -45,6 +45,7 @@ pub enum TokenError {
 /// assert_eq!(continuation::encode("Smith"), "1!8!U21pdGg-");
 /// assert_eq!(continuation::encode(""), "1!0!");
 /// assert_eq!(continuation::decode("1!8!U21pdGg-").unwrap(), "Smith");
+/// assert_eq!(continuation::decode("Smith").unwrap(), "Smith");
 /// ```
 #[must_use]
 pub fn encode(key: &str) -> String {
@@ -53,13 +54,16 @@ pub fn encode(key: &str) -> String {
     format!("{PREFIX}{}!{text}{}", text.len() + padding, "-".repeat(padding))
 }
 
-/// The key of a token.
+/// The key of a token, or of what is no token and so the key itself: the PHP SDK lets its users say at which
+/// table to begin.
 ///
 /// # Errors
-/// [`TokenError`] unless [`encode`] could have made it.
+/// [`TokenError`] for what begins as a token unless [`encode`] could have made it.
 pub fn decode(token: &str) -> Result<String, TokenError> {
     let form = || TokenError::Form { found: shown(token) };
-    let rest = token.strip_prefix(PREFIX).ok_or_else(form)?;
+    let Some(rest) = token.strip_prefix(PREFIX) else {
+        return Ok(token.to_owned());
+    };
     let (length, text) = rest.split_once('!').ok_or_else(form)?;
     if length.parse() != Ok(text.len()) || !text.len().is_multiple_of(4) {
         return Err(form());
@@ -101,18 +105,15 @@ mod tests {
         }
     }
 
-    /// A token that the server did not make is refused, not guessed at.
+    /// What begins as a token, and is none that the server made, is refused, not guessed at.
     #[test]
     fn refused() {
         for token in [
-            "",
-            "a",
             "1!",
             "1!4!YQ=",
             "1!3!YQ-",
             "1!4!YQ==",
             "1!4!Y---",
-            "2!4!YQ--",
             "1!4!YR--",
             "1!4!YQ--x",
             "1!x!YQ--",
@@ -121,7 +122,7 @@ mod tests {
             assert!(matches!(decode(token), Err(TokenError::Form { .. })), "{token}");
         }
         assert!(matches!(decode("1!4!_w--"), Err(TokenError::NotUtf8 { .. })));
-        for long in [format!("1!4000!{}", "_".repeat(4_000)), "x".repeat(4_000)] {
+        for long in [format!("1!4000!{}", "_".repeat(4_000)), format!("1!{}", "x".repeat(4_000))] {
             assert!(
                 decode(&long).unwrap_err().to_string().len() < 200,
                 "R-S12: errors are bounded"
@@ -134,7 +135,7 @@ mod tests {
         fn comes_back(key in any::<String>(), noise in any::<String>()) {
             prop_assert_eq!(decode(&encode(&key)), Ok(key));
             if let Ok(key) = decode(&noise) {
-                prop_assert_eq!(encode(&key), noise);
+                prop_assert!(encode(&key) == noise || key == noise);
             }
         }
     }

@@ -100,6 +100,32 @@ async fn r_s06_pages_go_on_where_they_ended() {
     assert_eq!(client.get(&path).await.json()["value"].as_array().unwrap().len(), 1);
 }
 
+/// R-S06: the PHP SDK lets its users say where to begin, by a key or a table's name as it is.
+#[tokio::test]
+async fn r_s06_a_page_may_begin_at_a_key() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (partition, row) in [("a", "1"), ("b", "1"), ("b", "2"), ("c", "1")] {
+        insert(&mut client, json!({"PartitionKey": partition, "RowKey": row})).await;
+    }
+    assert_eq!(client.post("/Tables", r#"{"TableName":"others"}"#).await.status, 201);
+    for (path, expected) in [
+        ("/people?NextPartitionKey=b&NextRowKey=2", json!([["b", "2"], ["c", "1"]])),
+        ("/people?NextPartitionKey=bX&NextRowKey=2X", json!([["c", "1"]])),
+        ("/people?NextPartitionKey=c", json!([["c", "1"]])),
+        ("/Tables?NextTableName=people&$filter=", json!([["people"]])),
+        ("/Tables?NextTableName=o", json!([["others"], ["people"]])),
+    ] {
+        let page = client.get(path).await.json();
+        let keys = |row: &Value| {
+            let keys = ["PartitionKey", "RowKey", "TableName"].into_iter();
+            json!(keys.filter_map(|key| row.get(key)).collect::<Vec<_>>())
+        };
+        let rows: Vec<_> = page["value"].as_array().expect("rows").iter().map(keys).collect();
+        assert_eq!(json!(rows), expected, "{path}");
+    }
+}
+
 /// R-S06: with a filter, the token points at the next match, and the last page has none.
 #[tokio::test]
 async fn r_s06_filters_choose_entities() {
@@ -248,7 +274,7 @@ async fn r_s06_what_is_no_query_is_refused() {
         |depth: usize| format!("$filter={}A%20eq%201{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(get(&depth(1_000)).await.status, 200);
     assert_eq!(get(&depth(10_001)).await.failure(), (400, "InvalidInput"));
-    assert_eq!(get("NextPartitionKey=nonsense").await.failure(), (400, "InvalidInput"));
+    assert_eq!(get("NextPartitionKey=1!nonsense").await.failure(), (400, "InvalidInput"));
     assert_eq!(get("NextRowKey=1!0!").await.failure(), (400, "InvalidInput"));
     assert_eq!(client.get("/missing()").await.failure(), (404, "TableNotFound"));
 }

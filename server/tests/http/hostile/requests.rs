@@ -71,7 +71,7 @@ async fn r_s12_hostile_addresses() {
         ("/people?$top=1&$top=2", 400, "InvalidQueryParameterValue"),
         ("/people?NextPartitionKey=1!999999999999!AAAA", 400, "InvalidInput"),
         ("/people?NextPartitionKey=1!4!AAAA&NextRowKey=1!4!____", 400, "InvalidInput"),
-        ("/Tables?NextTableName=../../x", 400, "InvalidInput"),
+        ("/Tables?NextTableName=1!../../x", 400, "InvalidInput"),
         ("/people?$select=%00,%FF", 400, "InvalidUri"),
         ("/people?comp=acl&comp=acl", 400, "InvalidQueryParameterValue"),
         ("/people?timeout=soon", 400, "InvalidQueryParameterValue"),
