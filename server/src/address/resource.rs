@@ -42,8 +42,10 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Reads what follows the account's slash, as it was sent.
+    /// Reads what follows the account's slash, as it was sent. It may end with a slash, which the Go SDK
+    /// puts before a signature.
     pub(crate) fn parse(account: &str, path: &str) -> Result<Self, ServiceError> {
+        let path = path.strip_suffix('/').unwrap_or(path);
         let path = &*decode(path, Plus::Itself)?;
         let (name, keys) = match path.find('(') {
             None => (path, None),
@@ -274,6 +276,11 @@ mod tests {
             ("t/Tables('s')", Resource::TablesOf { table: table(), is_named: true }),
             ("$batch", Resource::Batch),
             ("%24batch", Resource::Batch),
+            ("Tables/", Resource::Tables),
+            ("Tables('t')/", Resource::Table { table: table() }),
+            ("t/", Resource::Entities { table: table() }),
+            ("t()/", Resource::Entities { table: table() }),
+            ("$batch/", Resource::Batch),
         ] {
             assert_eq!(parse(path).unwrap(), resource, "{path}");
         }

@@ -175,6 +175,32 @@ async fn r_s08_a_table_signature_reaches_its_entities() {
     assert_eq!(failed.failure(), (403, "AuthenticationFailed"));
 }
 
+/// R-S02: the Go SDK puts a slash between an address and a signature.
+#[tokio::test]
+async fn r_s02_a_slash_may_stand_before_a_signature() {
+    let server = Server::start().await;
+    let mut client = Client::connect(server.address).await;
+    let tables = account_signature("rwdlacu", "c");
+    let table = r#"{"TableName":"people"}"#;
+    assert_eq!(send(&mut client, "POST", "/Tables/", &tables, table).await.status, 201);
+    let entities = table_signature("raud", [""; 4]);
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(send(&mut client, "POST", "/people/", &entities, entity).await.status, 201);
+    for path in ["/people/", "/people()/", &format!("{POINT}/")] {
+        assert_eq!(send(&mut client, "GET", path, &entities, "").await.status, 200, "{path}");
+    }
+    let batch = format!("/devstoreaccount1/$batch/?{entities}");
+    let body = change_set(&[part(
+        "DELETE http://localhost/devstoreaccount1/people(PartitionKey='p',RowKey='r')/",
+        &["If-Match: *"],
+        "",
+    )]);
+    let deleted = client.request("localhost", "POST", &batch, &[TYPE], body.as_bytes()).await;
+    assert_eq!(parts(&deleted)[0].status, 204);
+    let deleted = send(&mut client, "DELETE", "/Tables('people')/", &tables, "").await;
+    assert_eq!(deleted.status, 204);
+}
+
 /// R-S05: the version of the signature is that of the request, whether it succeeds or fails.
 #[tokio::test]
 async fn r_s05_without_a_version_that_of_the_signature_counts() {
