@@ -1,6 +1,7 @@
 //! [`Answer`]: status, headers of its own, and a body.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use hyper::ext::ReasonPhrase;
 use tablestone::{DateTime, ETag, Version};
 
 use crate::body::AnswerBody;
@@ -113,10 +114,23 @@ impl Answer {
         self.with_text(header::ETAG, &ETag(version).to_string())
     }
 
+    /// What the service has behind the status in place of the status's own words, where it refuses a request
+    /// before it looks at tables: SDKs show it to their users.
+    fn reason(&self) -> Option<ReasonPhrase> {
+        let code = self.error.filter(|code| code.status() == self.status)?;
+        let says_why =
+            matches!(code, ErrorCode::AuthenticationFailed | ErrorCode::RequestBodyTooLarge);
+        says_why.then(|| ReasonPhrase::from_static(code.message().as_bytes()))
+    }
+
     /// The answer with the headers that all have.
     pub(super) fn into_response(self, common: &Common) -> Response<AnswerBody> {
+        let reason = self.reason();
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
+        if let Some(reason) = reason {
+            response.extensions_mut().insert(reason);
+        }
         let headers = response.headers_mut();
         *headers = common.headers();
         for (name, value) in self.headers {

@@ -4,6 +4,8 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tablestone_server::auth::SigningKey;
 use tablestone_server::config::DEVELOPMENT_KEY;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::support::{Answer, Client, Server, Signing};
 use crate::transactions::{TYPE, change_set, part, parts};
@@ -173,6 +175,32 @@ async fn r_s08_a_table_signature_reaches_its_entities() {
     let widened = read.replace("sp=r", "sp=rd");
     let failed = send(client, "GET", POINT, &widened, "").await;
     assert_eq!(failed.failure(), (403, "AuthenticationFailed"));
+}
+
+/// R-S05: what stands behind the status is what SDKs tell their users, and of requests that the service refuses
+/// before it looks at tables it is the error's text.
+#[tokio::test]
+async fn r_s05_a_status_line_may_say_why() {
+    let server = Server::start().await;
+    server.with_people().await;
+    let entities = account_signature("rwdlacu", "o");
+    let large = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", (4 << 20) + 1);
+    let stranger = "403 Server failed to authenticate the request. Make sure the value of \
+        Authorization header is formed correctly including the signature.";
+    let too_large = "413 The request body is too large and exceeds the maximum permissible limit.";
+    for (request, headers, expected) in [
+        ("GET /devstoreaccount1/Tables".to_owned(), "", stranger),
+        (format!("POST /devstoreaccount1/people?{entities}"), &large, too_large),
+        (format!("GET /devstoreaccount1{POINT}?{entities}"), "", "404 Not Found"),
+    ] {
+        let mut stream = TcpStream::connect(server.address).await.expect("a connection");
+        let headers = format!("Host: localhost\r\nAccept: application/json\r\n{headers}\r\n");
+        let request = format!("{request} HTTP/1.1\r\n{headers}");
+        stream.write_all(request.as_bytes()).await.expect("bytes sent");
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).await.expect("a line");
+        assert_eq!(line, format!("HTTP/1.1 {expected}\r\n"));
+    }
 }
 
 /// R-S02: the Go SDK puts a slash between an address and a signature.
