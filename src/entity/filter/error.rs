@@ -43,6 +43,8 @@ pub enum FilterErrorKind {
     PropertyAgainstProperty,
     /// It compares two constants, which the language has no meaning for.
     ConstantAgainstConstant,
+    /// It has a key or Timestamp for a condition, which is no Boolean in any entity.
+    NoBoolean,
     /// It calls a function of OData, of which the language has none: a prefix is a range, as
     /// `RowKey ge 'abc' and RowKey lt 'abd'`.
     Function,
@@ -105,6 +107,7 @@ impl fmt::Display for FilterErrorKind {
             Self::NullLiteral => "comparison with null",
             Self::PropertyAgainstProperty => "property compared with property",
             Self::ConstantAgainstConstant => "constant compared with constant",
+            Self::NoBoolean => "condition that is no Boolean",
             Self::Function => "function",
             Self::LiteralOutOfRange => "constant out of range",
             Self::NestedTooDeep => "nested too deep",

@@ -29,8 +29,9 @@ use crate::entity::value::Value;
 ///          | datetime'2008-10-01T15:27:34.4838174Z' | guid'...' | X'0aff' | binary'0aff'
 /// ```
 ///
-/// A property alone stands for `property eq true`. Constants `true` and `false`, and what is before
-/// a quote, may be in any case. An integer without suffix is an Int32 if it fits, else an Int64.
+/// A property alone stands for `property eq true`, and is none of the keys and Timestamp. Constants
+/// `true` and `false`, and what is before a quote, may be in any case. An integer without suffix is
+/// an Int32 if it fits, else an Int64.
 /// `PartitionKey`, `RowKey` (String) and `Timestamp` (DateTime) are properties of every entity. A
 /// property whose name is a word of the language is written with `@` before it: `@not eq 5`.
 ///

@@ -6,6 +6,7 @@
 use super::error::{FilterError, FilterErrorKind};
 use super::expr::{Connective, Filter, Node, Operator, negate};
 use super::lex::{Lexer, Spanned, Token, is_function};
+use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::value::Value;
 
 pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
@@ -94,13 +95,21 @@ impl<'a> Parser<'a> {
 
     /// A comparison, a property alone, or a Boolean constant.
     fn condition(&mut self) -> Result<(), FilterError> {
+        let span = self.next.span;
         let left = self.side("a condition")?;
         let node = match (left, &self.next.token) {
             (left, &Token::Operator(operator)) => {
                 self.advance()?;
                 self.comparison(left, operator)?
             }
-            (Side::Property(name), _) => Node::compare(name, Operator::Eq, Value::Boolean(true)),
+            (Side::Property(name), _) => {
+                if matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP) {
+                    let expected = "a comparison (keys and Timestamp are no Booleans)";
+                    let kind = FilterErrorKind::NoBoolean;
+                    return Err(FilterError::at(self.text, span, kind, expected));
+                }
+                Node::compare(name, Operator::Eq, Value::Boolean(true))
+            }
             (Side::Constant(Value::Boolean(value)), _) => Node::Constant(value),
             (Side::Constant(_), _) => {
                 return Err(self.syntax("an operator (eq, ne, gt, ge, lt, le) after a constant"));

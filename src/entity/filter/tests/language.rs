@@ -202,8 +202,8 @@ fn r_d02_names() {
 #[test]
 fn r_d06_what_has_no_meaning_is_refused_as_such() {
     use FilterErrorKind::{
-        ConstantAgainstConstant, Function, LiteralOutOfRange, NullLiteral, PropertyAgainstProperty,
-        Syntax,
+        ConstantAgainstConstant, Function, LiteralOutOfRange, NoBoolean, NullLiteral,
+        PropertyAgainstProperty, Syntax,
     };
     for (text, kind, column, length) in [
         ("A eq null", NullLiteral, 6, 4),
@@ -214,6 +214,10 @@ fn r_d06_what_has_no_meaning_is_refused_as_such() {
         ("Ä eq 'ß' and B lt @not", PropertyAgainstProperty, 19, 4),
         ("1 eq 1", ConstantAgainstConstant, 6, 1),
         ("A and (true eq 'x')", ConstantAgainstConstant, 16, 3),
+        ("(PartitionKey ) and (RowKey ge '000050')", NoBoolean, 2, 12),
+        ("A or RowKey", NoBoolean, 6, 6),
+        ("not Timestamp", NoBoolean, 5, 9),
+        ("PartitionKey", NoBoolean, 1, 12),
         ("startswith(A, 'x')", Function, 1, 10),
         ("B and not (endswith (A,'x') eq true)", Function, 12, 8),
         ("5 eq length(A)", Function, 6, 6),

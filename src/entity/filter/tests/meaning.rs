@@ -159,7 +159,7 @@ fn r_d06_keys_and_timestamp_are_properties() {
     check("PartitionKey eq 5 or PartitionKey gt 5 or PartitionKey ge 5", &entity, false);
     check("PartitionKey ne 5 and PartitionKey lt 5 and RowKey le true", &entity, true);
     check("not (PartitionKey eq 5)", &entity, true);
-    check("PartitionKey or RowKey or Timestamp", &entity, false);
+    check("PartitionKey eq true or RowKey eq true or Timestamp eq true", &entity, false);
     check("Timestamp eq datetime'1601-01-01T00:00:00.0000005Z'", &entity, true);
     check("Timestamp gt datetime'1601-01-01T00:00:00.0000005Z'", &entity, false);
     check("not (Timestamp gt datetime'1601-01-01T00:00:00.0000004Z')", &entity, false);
