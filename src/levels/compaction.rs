@@ -16,11 +16,12 @@ use super::snapshots::Horizon;
 use super::state::{Change, Level, LevelState};
 use super::tree::{Flushed, Tree};
 use super::view::Frozen;
-use crate::entry::Cursor;
+use crate::entry::{Cursor, Entry, Kind};
 use crate::error::Result;
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
+use crate::version::Version;
 
 /// A flush ends a file at this many times the usual size only: every file in level 0 is one more
 /// place to look at, and the memtables of one flush together are seldom larger.
@@ -100,32 +101,65 @@ pub(super) fn rewrite(
     outputs: &mut Outputs<'_>,
     mut pace: Pace<'_>,
 ) -> Result<()> {
-    let mut key: Vec<u8> = Vec::new();
+    let mut copy = Copy { storing, outputs, key: Vec::new(), is_written: false, held: Vec::new() };
     let mut in_key = false;
-    let mut key_written = false;
     merge.seek_to_first()?;
     while let Some(entry) = merge.entry() {
         pace.step(entry.key.len() + entry.value.len())?;
-        if !in_key || entry.key != &*key {
-            key.clear();
-            key.extend_from_slice(entry.key);
-            rule.begin(&key);
-            (in_key, key_written) = (true, false);
+        if !in_key || entry.key != &*copy.key {
+            copy.begin(entry.key);
+            rule.begin(entry.key);
+            in_key = true;
         }
-        match rule.judge(entry.version, entry.kind, || deeper.holds(&key)) {
+        let has_deeper = || deeper.holds(entry.key);
+        match rule.judge(entry.key, entry.version, entry.kind, has_deeper) {
             Verdict::Keep => {
-                storing.add(entry, !key_written, outputs)?;
-                key_written = true;
+                copy.add(entry)?;
+                merge.next()?;
+            }
+            Verdict::KeepOverOlder => {
+                copy.held.push(entry.version);
                 merge.next()?;
             }
             Verdict::Drop => merge.next()?,
-            Verdict::Covered(cover) => match rule.cover_end(&key) {
+            Verdict::Covered(cover) => match rule.cover_end(&copy.key) {
                 Some(end) => merge.skip_forward(cover, end)?,
                 None => merge.next()?,
             },
         }
     }
     Ok(())
+}
+
+/// What is copied of a key.
+struct Copy<'a, 'o, 't> {
+    storing: &'a Storing<'a>,
+    outputs: &'o mut Outputs<'t>,
+    key: Vec<u8>,
+    is_written: bool,
+    /// Tombstones that are written if an older entry of the key is, newest first.
+    held: Vec<Version>,
+}
+
+impl Copy<'_, '_, '_> {
+    fn begin(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.held.clear();
+        self.is_written = false;
+    }
+
+    fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        for version in std::mem::take(&mut self.held) {
+            self.write(Entry { version, kind: Kind::Delete, value: &[], ..entry })?;
+        }
+        self.write(entry)
+    }
+
+    fn write(&mut self, entry: Entry<'_>) -> Result<()> {
+        let starts_key = !std::mem::replace(&mut self.is_written, true);
+        self.storing.add(entry, starts_key, self.outputs)
+    }
 }
 
 impl Tree {

@@ -10,11 +10,11 @@
 //!
 //! Left out is an entry that
 //! * is not the newest of its stripe, or
-//! * is a tombstone in stripe 0, with nothing older of its key below for it to hide, or
-//! * is older than a range tombstone that covers its key, is part of the state for good, and is at
-//!   or before the oldest version anybody looks at.
+//! * is a tombstone with nothing older of its key left for it to hide, or
+//! * is older than a range tombstone that covers its key, is part of the state for good, and is in the same
+//!   stripe, or at or before the oldest version anybody looks at.
 //!
-//! The last rule takes all older entries of the key with it, since they are covered too.
+//! Of the last rule, what nobody looks behind takes all older entries of the key with it, since they are covered too.
 
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ use crate::version::Version;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Keep,
+    /// It is a tombstone, which goes unless an older entry of its key is kept.
+    KeepOverOlder,
     Drop,
     /// A range tombstone at this version covers it.
     Covered(Version),
@@ -37,14 +39,17 @@ pub(crate) struct Rule {
     /// The last version of each stripe, oldest first.
     stripes: Vec<Version>,
     tombstones: Arc<RangeTombstones>,
+    flushed: Version,
     bound: Version,
+    /// Some of the range tombstones are newer than the bound.
+    looks_behind: bool,
     cover: Version,
     last_kept: Option<usize>,
 }
 
 impl Rule {
     /// `tombstones` has every range tombstone up to the version that is flushed when the outputs
-    /// become part of the tree; the rule uses those that nobody looks behind.
+    /// become part of the tree.
     pub(crate) fn new(
         horizon: &Horizon,
         tombstones: Arc<RangeTombstones>,
@@ -53,7 +58,9 @@ impl Rule {
         let below = horizon.snapshots.iter().copied().filter(|&s| s < horizon.visible);
         let stripes = below.chain([horizon.visible]).collect();
         let bound = bound(horizon, flushed);
-        Self { stripes, tombstones, bound, cover: Version::ZERO, last_kept: None }
+        let looks_behind = tombstones.iter().any(|t| t.version > bound);
+        let cover = Version::ZERO;
+        Self { stripes, tombstones, flushed, bound, looks_behind, cover, last_kept: None }
     }
 
     /// Range tombstones up to this version have been applied to everything the rule has seen.
@@ -72,10 +79,11 @@ impl Rule {
         self.tombstones.stretch_at(key, self.bound).end
     }
 
-    /// Decides on the next entry of the key. `has_deeper` says whether entries of the key may be
+    /// Decides on the next entry of `key`. `has_deeper` says whether entries of the key may be
     /// left that are older than all that are being rewritten.
     pub(crate) fn judge(
         &mut self,
+        key: &[u8],
         version: Version,
         kind: Kind,
         has_deeper: impl FnOnce() -> bool,
@@ -84,16 +92,24 @@ impl Rule {
             return Verdict::Covered(self.cover);
         }
         let stripe = self.stripes.partition_point(|&last| last < version);
-        if stripe == self.stripes.len() {
-            return Verdict::Keep;
-        }
-        if self.last_kept.replace(stripe) == Some(stripe) {
+        let Some(&last) = self.stripes.get(stripe) else { return Verdict::Keep };
+        let is_hidden = self.last_kept.replace(stripe) == Some(stripe);
+        if is_hidden || self.is_covered_in_stripe(key, version, last) {
             return Verdict::Drop;
         }
-        if kind == Kind::Delete && stripe == 0 && !has_deeper() {
-            return Verdict::Drop;
+        match kind {
+            Kind::Delete if has_deeper() => Verdict::Keep,
+            // There is no older stripe that may have something.
+            Kind::Delete if stripe == 0 => Verdict::Drop,
+            Kind::Delete => Verdict::KeepOverOlder,
+            Kind::Put | Kind::Reference => Verdict::Keep,
         }
-        Verdict::Keep
+    }
+
+    /// Whether a range tombstone covers an entry that is no newer than the last version of its stripe: who sees
+    /// the entry sees the tombstone.
+    fn is_covered_in_stripe(&self, key: &[u8], version: Version, last: Version) -> bool {
+        self.looks_behind && self.tombstones.covering(key, last.min(self.flushed)) > version
     }
 }
 
@@ -171,14 +187,20 @@ mod tests {
             let mut rule = Rule::new(&horizon, Arc::clone(&tombstones), v(flushed));
             let deeper_keys: BTreeSet<u8> = below.iter().map(|e| e.0).collect();
             let mut kept = Vec::new();
+            let mut held = Vec::new();
             let mut last = None;
             for &(key, version, kind) in &rewritten {
                 if last.replace(key) != Some(key) {
                     rule.begin(&[key]);
+                    held.clear();
                 }
-                let verdict = rule.judge(v(version), kind, || deeper_keys.contains(&key));
-                if verdict == Verdict::Keep {
-                    kept.push((key, version, kind));
+                match rule.judge(&[key], v(version), kind, || deeper_keys.contains(&key)) {
+                    Verdict::Keep => {
+                        kept.append(&mut held);
+                        kept.push((key, version, kind));
+                    }
+                    Verdict::KeepOverOlder => held.push((key, version, kind)),
+                    Verdict::Drop | Verdict::Covered(_) => {}
                 }
             }
             let later = tombstones.iter().filter(|t| t.version > rule.bound()).cloned().collect();
@@ -194,11 +216,17 @@ mod tests {
                     }
                 }
             }
-            if below.is_empty() && horizon.snapshots.is_empty() {
-                let visible_entries = kept.iter().filter(|e| e.1 <= visible);
-                prop_assert!(visible_entries.clone().all(|e| e.2 == Kind::Put), "space comes back");
-                let keys: BTreeSet<u8> = visible_entries.clone().map(|e| e.0).collect();
-                prop_assert_eq!(keys.len(), visible_entries.count(), "one version a key");
+            if below.is_empty() {
+                let readers = || horizon.snapshots.iter().map(|s| s.ticks()).chain([visible]);
+                for &(key, version, kind) in kept.iter().filter(|e| e.1 <= visible) {
+                    let hides = kept.iter().any(|e| e.0 == key && e.1 < version);
+                    let is_seen = readers().any(|at| {
+                        let applied = tombstones.iter().filter(|t| t.version <= v(flushed)).cloned();
+                        let applied = RangeTombstones::new(applied.collect());
+                        read(&kept, &applied, key, at) == Some(version)
+                    });
+                    prop_assert!(if kind == Kind::Put { is_seen } else { hides }, "space comes back");
+                }
             }
         }
     }

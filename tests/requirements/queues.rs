@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tablestone::env::SimEnv;
-use tablestone::{Database, Durability, Options, Precondition, Table};
+use tablestone::{Database, Durability, Options, Precondition, Table, TableView};
 
 use crate::support::sim::DIR;
 
@@ -69,4 +69,24 @@ fn r_e19_what_was_deleted_in_level_0_does_not_stay_in_the_way() {
     }
     env.run_all();
     assert_eq!(db.stats().compactions, compactions, "there is nothing left to be rid of");
+}
+
+/// What came after a snapshot and was popped is no part of it.
+#[test]
+fn r_e19_what_is_popped_does_not_stay_in_the_way_while_a_snapshot_is_held() {
+    let env = SimEnv::new(1);
+    let db = open(&env);
+    let t = db.create_table("t").wait().unwrap();
+    push(&t, 0..100);
+    let snapshot = db.snapshot();
+    push(&t, 100..11_000);
+    let mut most = 0;
+    for n in 0..10_000 {
+        most = most.max(examined_for_the_first(&t));
+        delete(&t, n);
+        env.run_all();
+    }
+    assert!(most < 5_000, "{most} keys for one row");
+    let rows = |view: &TableView| view.query().keyed_rows().map(Result::unwrap).count();
+    assert_eq!((rows(&t.at(&snapshot).unwrap()), rows(&t)), (100, 1_000));
 }
