@@ -61,9 +61,9 @@ impl Pipeline {
         );
     }
 
-    /// To be called when a page has stepped over so many deletions. Once all pages have spent as much on that as it
-    /// takes to be rid of them, they go: so for whoever reads the first rows that are left, and deletes them, again
-    /// and again, about as much is spent on the one as on the other.
+    /// To be called when a page has stepped over so many deletions, and rows that ranges delete. Once all pages have
+    /// spent as much on that as it takes to be rid of them, they go: so for whoever reads the first rows that are left,
+    /// and deletes them, again and again, about as much is spent on the one as on the other.
     pub(crate) fn note_passed(&self, deletions: u64) {
         let passed = self.passed.fetch_add(deletions, Ordering::Relaxed) + deletions;
         if passed < FLUSH_STEPS || passed < self.shedding_steps() {
@@ -91,7 +91,12 @@ impl Pipeline {
         if self.check_writable().is_err() || self.options.background_threads == 0 {
             return;
         }
-        match self.tree.has_deletions(&self.tree.view().active, LEAST_DELETIONS) {
+        let view = self.tree.view();
+        // In files, what a range deletes is stepped over only where somebody looks behind the deletion.
+        if view.active.has_range_tombstones() {
+            return self.freeze_for_deletions();
+        }
+        match self.tree.has_deletions(&view.active, LEAST_DELETIONS) {
             Ok(true) => self.freeze_for_deletions(),
             Ok(false) => self.tree.shed_level_0(LEAST_DELETIONS),
             Err(error) => {

@@ -57,7 +57,7 @@ impl Default for ScanLimits {
 /// What a page has examined, and when that is enough.
 pub(super) struct Work<'a> {
     pub(super) examined: u64,
-    /// How many of them were deletions.
+    /// How many of them were deletions, or rows that a range tombstone deletes.
     pub(super) deletions: u64,
     /// After how many it may be enough.
     look_at: u64,

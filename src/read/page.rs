@@ -164,7 +164,7 @@ pub(crate) struct PageData {
     pub(crate) next: Option<Continuation>,
     /// Keys that were looked at, deleted ones included.
     pub(crate) examined: u64,
-    /// How many of them were deletions, which the page stepped over.
+    /// How many of them were deletions, or deleted by ranges, which the page stepped over.
     pub(crate) deletions: u64,
 }
 

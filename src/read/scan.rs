@@ -239,6 +239,7 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
     /// the tombstone, the whole stretch is passed in one seek (R-E19).
     #[cold]
     fn skip(&mut self, stretch: Stretch<'_>) -> Result<()> {
+        self.examiner.work.deletions += 1;
         match self.direction {
             Direction::Forward => {
                 let high = &*self.examiner.span.high;

@@ -90,3 +90,25 @@ fn r_e19_what_is_popped_does_not_stay_in_the_way_while_a_snapshot_is_held() {
     let rows = |view: &TableView| view.query().keyed_rows().map(Result::unwrap).count();
     assert_eq!((rows(&t.at(&snapshot).unwrap()), rows(&t)), (100, 1_000));
 }
+
+/// In memory, rows that are deleted by their range are stepped over as others are.
+#[test]
+fn r_e19_what_a_range_deletes_in_memory_does_not_stay_in_the_way() {
+    for is_held in [false, true] {
+        let env = SimEnv::new(1);
+        let db = open(&env);
+        let t = db.create_table("t").wait().unwrap();
+        let snapshot = is_held.then(|| db.snapshot());
+        push(&t, 0..5_000);
+        t.delete_range("queue", ..4_000u32.to_be_bytes()).wait().unwrap();
+        assert!(examined_for_the_first(&t) > 4_000);
+        for _ in 0..300 {
+            examined_for_the_first(&t);
+            env.run_all();
+        }
+        let examined = examined_for_the_first(&t);
+        assert!(examined < 10, "{is_held}: {examined} keys for one row");
+        assert_eq!(db.stats().levels.iter().map(|level| level.entries).sum::<u64>(), 1_002);
+        drop(snapshot);
+    }
+}
