@@ -8,7 +8,9 @@
 //! Invariant: a chunk in the pool is nobody else's. The pool frees those it has when it is dropped; each of the
 //! others is given back by the arena that took it.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
+#[cfg(not(target_os = "linux"))]
+use std::alloc::{alloc, dealloc};
 use std::ptr::NonNull;
 
 use crate::sync::Mutex;
@@ -67,19 +69,46 @@ impl Drop for ChunkPool {
     }
 }
 
+/// From the system itself: once malloc has freed a buffer of its own, it keeps what is as large in its arenas, where 64
+/// writers left 102 MB after a database with a budget of 64 MiB was closed for the fourth time, instead of 26.
+#[cfg(target_os = "linux")]
+fn new_chunk() -> NonNull<u8> {
+    let refused = || handle_alloc_error(layout());
+    // SAFETY: new memory, anywhere; twice as much as is wanted has a chunk at a multiple of its length. What is
+    // given back are whole pages beside that. The advice changes nothing of what is in them. It may be refused,
+    // then these are small pages.
+    unsafe {
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mapped = libc::mmap(std::ptr::null_mut(), 2 * POOLED_BYTES, access, kind, -1, 0);
+        if mapped == libc::MAP_FAILED {
+            refused();
+        }
+        let before = mapped.cast::<u8>().align_offset(POOLED_BYTES);
+        let memory = mapped.byte_add(before);
+        if before > 0 {
+            libc::munmap(mapped, before);
+        }
+        libc::munmap(memory.byte_add(POOLED_BYTES), POOLED_BYTES - before);
+        libc::madvise(memory, POOLED_BYTES, libc::MADV_HUGEPAGE);
+        NonNull::new(memory.cast()).unwrap_or_else(refused)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
 fn new_chunk() -> NonNull<u8> {
     // SAFETY: the layout's size is not zero.
     let memory = unsafe { alloc(layout()) };
-    let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout()) };
-    #[cfg(target_os = "linux")]
-    // SAFETY: all of the range was just allocated, whole pages, and the advice changes nothing of what is in
-    // them. It may be refused, then these are small pages.
-    unsafe {
-        libc::madvise(memory.as_ptr().cast(), POOLED_BYTES, libc::MADV_HUGEPAGE);
-    }
-    memory
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout()))
 }
 
+#[cfg(target_os = "linux")]
+fn free(Chunk(memory): Chunk) {
+    // SAFETY: a chunk is mapped by `new_chunk`, in this length, and it is consumed here.
+    unsafe { libc::munmap(memory.as_ptr().cast(), POOLED_BYTES) };
+}
+
+#[cfg(not(target_os = "linux"))]
 fn free(Chunk(memory): Chunk) {
     // SAFETY: a chunk is from `new_chunk`, by this layout, and it is consumed here.
     unsafe { dealloc(memory.as_ptr(), layout()) }
