@@ -150,10 +150,18 @@ impl Copy<'_, '_, '_> {
     }
 
     fn add(&mut self, entry: Entry<'_>) -> Result<()> {
-        for version in std::mem::take(&mut self.held) {
-            self.write(Entry { version, kind: Kind::Delete, value: &[], ..entry })?;
+        if !self.held.is_empty() {
+            self.add_held(entry.key)?;
         }
         self.write(entry)
+    }
+
+    #[cold]
+    fn add_held(&mut self, key: &[u8]) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        held.into_iter().try_for_each(|version| {
+            self.write(Entry { key, version, kind: Kind::Delete, value: &[] })
+        })
     }
 
     fn write(&mut self, entry: Entry<'_>) -> Result<()> {
