@@ -42,6 +42,10 @@ pub enum Precondition {
     /// It must exist.
     Exists,
     /// It must exist and be at this version: its ETag must match.
+    ///
+    /// Of those that race for one entity one succeeds for each version that others can read, and under
+    /// [`Durability::Sync`](crate::Durability::Sync) that is one a sync, however many they are. What can be
+    /// computed from the present value is a [`merge`](crate::Batch::merge), of which a sync takes as many as come.
     Version(Version),
 }
 
