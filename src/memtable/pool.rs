@@ -73,26 +73,34 @@ impl Drop for ChunkPool {
 /// writers left 102 MB after a database with a budget of 64 MiB was closed for the fourth time, instead of 26.
 #[cfg(target_os = "linux")]
 fn new_chunk() -> NonNull<u8> {
-    let refused = || handle_alloc_error(layout());
-    // SAFETY: new memory, anywhere; twice as much as is wanted has a chunk at a multiple of its length. What is
-    // given back are whole pages beside that. The advice changes nothing of what is in them. It may be refused,
-    // then these are small pages.
+    // Twice as much as is wanted has a chunk at a multiple of its length.
+    let (bytes, access) = (2 * POOLED_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: it is new memory, wherever there is room.
+    let mapped = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    let Some(mapped) = NonNull::new(mapped.cast()).filter(|_| mapped != libc::MAP_FAILED) else {
+        handle_alloc_error(layout())
+    };
+    let before = mapped.align_offset(POOLED_BYTES);
+    // SAFETY: all of it is mapped, and of that whole pages go that are not the chunk's. The advice changes nothing
+    // of what is in the chunk. It may be refused, then these are small pages.
     unsafe {
-        let (access, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let mapped = libc::mmap(std::ptr::null_mut(), 2 * POOLED_BYTES, access, kind, -1, 0);
-        if mapped == libc::MAP_FAILED {
-            refused();
-        }
-        let before = mapped.cast::<u8>().align_offset(POOLED_BYTES);
-        let memory = mapped.byte_add(before);
+        let memory = mapped.add(before);
         if before > 0 {
-            libc::munmap(mapped, before);
+            unmap(mapped, before);
         }
-        libc::munmap(memory.byte_add(POOLED_BYTES), POOLED_BYTES - before);
-        libc::madvise(memory, POOLED_BYTES, libc::MADV_HUGEPAGE);
-        NonNull::new(memory.cast()).unwrap_or_else(refused)
+        unmap(memory.add(POOLED_BYTES), POOLED_BYTES - before);
+        libc::madvise(memory.as_ptr().cast(), POOLED_BYTES, libc::MADV_HUGEPAGE);
+        memory
     }
+}
+
+/// # Safety
+/// These are whole pages that were mapped, and nothing refers to them.
+#[cfg(target_os = "linux")]
+unsafe fn unmap(memory: NonNull<u8>, bytes: usize) {
+    // SAFETY: by the caller's word. Where it is refused, as for want of memory, they stay mapped in vain.
+    unsafe { libc::munmap(memory.as_ptr().cast(), bytes) };
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -105,7 +113,7 @@ fn new_chunk() -> NonNull<u8> {
 #[cfg(target_os = "linux")]
 fn free(Chunk(memory): Chunk) {
     // SAFETY: a chunk is mapped by `new_chunk`, in this length, and it is consumed here.
-    unsafe { libc::munmap(memory.as_ptr().cast(), POOLED_BYTES) };
+    unsafe { unmap(memory, POOLED_BYTES) };
 }
 
 #[cfg(not(target_os = "linux"))]
