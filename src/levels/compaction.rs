@@ -101,7 +101,8 @@ pub(super) fn rewrite(
     outputs: &mut Outputs<'_>,
     mut pace: Pace<'_>,
 ) -> Result<()> {
-    let mut copy = Copy { storing, outputs, key: Vec::new(), is_written: false, held: Vec::new() };
+    let mut copy =
+        KeyCopy { storing, outputs, key: Vec::new(), is_written: false, held: Vec::new() };
     let mut in_key = false;
     merge.seek_to_first()?;
     while let Some(entry) = merge.entry() {
@@ -132,7 +133,7 @@ pub(super) fn rewrite(
 }
 
 /// What is copied of a key.
-struct Copy<'a, 'o, 't> {
+struct KeyCopy<'a, 'o, 't> {
     storing: &'a Storing<'a>,
     outputs: &'o mut Outputs<'t>,
     key: Vec<u8>,
@@ -141,7 +142,7 @@ struct Copy<'a, 'o, 't> {
     held: Vec<Version>,
 }
 
-impl Copy<'_, '_, '_> {
+impl KeyCopy<'_, '_, '_> {
     fn begin(&mut self, key: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
