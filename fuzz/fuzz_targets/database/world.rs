@@ -509,7 +509,8 @@ fn is_of_the_machine(error: &Error) -> bool {
         | Error::Busy { reason: cause, .. } => cause.to_string(),
         _ => return false,
     };
-    cause.contains("injected fault") || cause.contains("no power")
+    // No disk here is full by itself.
+    ["injected fault", "no power", "the disk is full"].iter().any(|said| cause.contains(said))
 }
 
 fn fault(error: DiskError, after: u8) -> Fault {
