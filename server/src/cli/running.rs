@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::{CliError, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
-use crate::net::{Admin, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
+use crate::net::{Admin, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
 use crate::service::{TableService, chain};
 use crate::telemetry::Telemetry;
 
@@ -193,23 +193,17 @@ fn open(config: &Config) -> Result<Database, CliError> {
 
 /// What operators ask, of a service that is there when its database has been opened.
 fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness, config: &Config) -> Admin {
-    let troubled = Arc::clone(served);
-    let trouble = move || {
-        let stats = troubled.get()?.database().stats();
-        // What is only behind catches up.
-        let stopped = stats.background_error.and(stats.writes_stopped);
-        let read_only = stats.poisoned.map(|why| format!("read-only: {why}"));
-        read_only.or_else(|| stopped.map(|why| format!("writes stop: {why}")))
+    let (asked, request_bytes) = (Arc::clone(served), config.limits.body.bytes as u64);
+    let condition = move || {
+        let service = asked.get();
+        service.map(|it| condition(it.database().stats(), request_bytes)).unwrap_or_default()
     };
-    let (short, request_bytes) = (Arc::clone(served), config.limits.body.bytes as u64);
-    let shortage = move || short_of_room(&short.get()?.database().stats(), request_bytes);
     let shown = |show: fn(&TableService) -> String| {
         let served = Arc::clone(served);
         move || served.get().map(|service| show(service)).unwrap_or_default()
     };
     let metrics = shown(|service| service.telemetry().render(&service.database().stats()));
-    let admin = Admin::new(ready, trouble, metrics, shown(TableService::table_metrics))
-        .with_shortage(shortage);
+    let admin = Admin::new(ready, condition, metrics, shown(TableService::table_metrics));
     let Some(under) = config.checkpoints.clone() else { return admin };
     let served = Arc::clone(served);
     admin.with_checkpoints(move || {
@@ -218,10 +212,20 @@ fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness, config:
     })
 }
 
-/// Which writes are refused for want of room on the disk, if some are that a request can bring.
-fn short_of_room(stats: &Stats, request_bytes: u64) -> Option<String> {
-    let room = stats.commit_room_bytes.filter(|room| *room < request_bytes)?;
-    Some(format!("writes of more than {room} bytes are refused: the disk is nearly full"))
+/// What an engine can do for requests of so many bytes.
+fn condition(stats: Stats, request_bytes: u64) -> Condition {
+    // What is only behind catches up.
+    let stopped = stats.background_error.and(stats.writes_stopped);
+    let read_only = stats.poisoned.map(|why| format!("read-only: {why}"));
+    let trouble = read_only.or_else(|| stopped.map(|why| format!("writes stop: {why}")));
+    match (trouble, stats.commit_room_bytes) {
+        (Some(why), _) => Condition::Troubled(why),
+        (None, Some(room)) if room < request_bytes => {
+            let what = "bytes are refused: the disk is nearly full";
+            Condition::Short(format!("writes of more than {room} {what}"))
+        }
+        (None, _) => Condition::Well,
+    }
 }
 
 async fn sum_up(service: Arc<TableService>) {
@@ -300,10 +304,10 @@ mod tests {
         let told = |room| {
             let mut stats = Stats::default();
             stats.commit_room_bytes = room;
-            short_of_room(&stats, 4096)
+            condition(stats, 4096)
         };
-        assert_eq!((told(None), told(Some(4096))), (None, None));
+        assert_eq!((told(None), told(Some(4096))), (Condition::Well, Condition::Well));
         let expected = "writes of more than 4095 bytes are refused: the disk is nearly full";
-        assert_eq!(told(Some(4095)).as_deref(), Some(expected));
+        assert_eq!(told(Some(4095)), Condition::Short(expected.into()));
     }
 }

@@ -36,14 +36,23 @@ impl Readiness {
 /// [allowed](Self::with_checkpoints).
 pub struct Admin {
     ready: Readiness,
-    /// Why the service cannot serve although it listens; `None` if it can.
-    trouble: Box<dyn Fn() -> Option<String> + Send + Sync>,
-    /// What it cannot do although it serves.
-    shortage: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    condition: Box<dyn Fn() -> Condition + Send + Sync>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Of each table: apart, because there may be many.
     table_metrics: Box<dyn Fn() -> String + Send + Sync>,
     checkpoint: Option<Arc<Checkpoint>>,
+}
+
+/// What a service that listens is able to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// All.
+    #[default]
+    Well,
+    /// All but this.
+    Short(String),
+    /// It cannot serve, for this reason.
+    Troubled(String),
 }
 
 /// Makes a backup, and says where it is or why there is none.
@@ -53,30 +62,13 @@ impl Admin {
     /// An admin port's handler.
     pub fn new(
         ready: Readiness,
-        trouble: impl Fn() -> Option<String> + Send + Sync + 'static,
+        condition: impl Fn() -> Condition + Send + Sync + 'static,
         metrics: impl Fn() -> String + Send + Sync + 'static,
         table_metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
-        let (trouble, metrics) = (Box::new(trouble), Box::new(metrics));
+        let (condition, metrics) = (Box::new(condition), Box::new(metrics));
         let table_metrics = Box::new(table_metrics);
-        Self {
-            ready,
-            trouble,
-            shortage: Box::new(|| None),
-            metrics,
-            table_metrics,
-            checkpoint: None,
-        }
-    }
-
-    /// Has `GET /ready` say what the service cannot do for want of something, as long as it can do all else.
-    #[must_use]
-    pub fn with_shortage(
-        mut self,
-        shortage: impl Fn() -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
-        self.shortage = Box::new(shortage);
-        self
+        Self { ready, condition, metrics, table_metrics, checkpoint: None }
     }
 
     /// Has each `POST /checkpoint` answered with the directory of a new one, which `make` makes; it may block.
@@ -106,12 +98,10 @@ impl Admin {
         if !self.ready.get() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n");
         }
-        if let Some(trouble) = (self.trouble)() {
-            return text(StatusCode::SERVICE_UNAVAILABLE, trouble + "\n");
-        }
-        match (self.shortage)() {
-            None => text(StatusCode::OK, "ready\n"),
-            Some(shortage) => text(StatusCode::OK, format!("ready, but {shortage}\n")),
+        match (self.condition)() {
+            Condition::Well => text(StatusCode::OK, "ready\n"),
+            Condition::Short(of) => text(StatusCode::OK, format!("ready, but {of}\n")),
+            Condition::Troubled(why) => text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
         }
     }
 
@@ -161,54 +151,35 @@ fn text(status: StatusCode, text: impl Into<String>) -> Response<AnswerBody> {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
+
     use super::*;
 
     /// A server that can do most is sent what there is.
     #[test]
-    fn a_shortage_is_told_of_a_server_that_is_ready() {
+    fn readiness_follows_the_server_and_its_condition() {
         let ready = Readiness::default();
-        let (trouble, shortage) =
-            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let said = |what: &'static str, of: &Arc<AtomicBool>| {
-            let of = Arc::clone(of);
-            move || of.load(Ordering::Relaxed).then(|| what.to_owned())
-        };
-        let admin = Admin::new(ready.clone(), said("it stops", &trouble), String::new, String::new)
-            .with_shortage(said("it is short of room", &shortage));
-        let told = || {
-            let answer = admin.answer(&Method::GET, "/ready");
-            let text = String::from_utf8_lossy(answer.body().bytes()).into_owned();
-            (answer.status().as_u16(), text)
-        };
-        shortage.store(true, Ordering::Relaxed);
-        assert_eq!(told(), (503, "starting or stopping\n".into()));
-        ready.set(true);
-        assert_eq!(told(), (200, "ready, but it is short of room\n".into()));
-        trouble.store(true, Ordering::Relaxed);
-        assert_eq!(told(), (503, "it stops\n".into()));
-        trouble.store(false, Ordering::Relaxed);
-        shortage.store(false, Ordering::Relaxed);
-        assert_eq!(told(), (200, "ready\n".into()));
-    }
-
-    #[test]
-    fn readiness_follows_the_server_and_its_troubles() {
-        let ready = Readiness::default();
-        let trouble = Arc::new(AtomicBool::new(false));
-        let troubled = Arc::clone(&trouble);
-        let trouble_of = move || troubled.load(Ordering::Relaxed).then(|| "read-only".to_owned());
+        let condition = Arc::new(Mutex::new(Condition::Short("it is short of room".into())));
+        let told = Arc::clone(&condition);
         let admin = Admin::new(
             ready.clone(),
-            trouble_of,
+            move || told.lock().clone(),
             || "a_metric 1\n".into(),
             || "of_tables 1\n".into(),
         );
         let status = |path| admin.answer(&Method::GET, path).status().as_u16();
-        assert_eq!((status("/health"), status("/ready")), (200, 503));
+        let readiness = || {
+            let answer = admin.answer(&Method::GET, "/ready");
+            let text = String::from_utf8_lossy(answer.body().bytes()).into_owned();
+            (answer.status().as_u16(), text)
+        };
+        assert_eq!((status("/health"), readiness()), (200, (503, "starting or stopping\n".into())));
         ready.set(true);
-        assert_eq!((status("/health"), status("/ready")), (200, 200));
-        trouble.store(true, Ordering::Relaxed);
-        assert_eq!((status("/health"), status("/ready")), (200, 503));
+        assert_eq!(readiness(), (200, "ready, but it is short of room\n".into()));
+        *condition.lock() = Condition::Troubled("it stops".into());
+        assert_eq!((status("/health"), readiness()), (200, (503, "it stops\n".into())));
+        *condition.lock() = Condition::Well;
+        assert_eq!((status("/health"), readiness()), (200, (200, "ready\n".into())));
         assert_eq!((status("/metrics"), status("/metrics/tables")), (200, 200));
         assert_eq!(status("/"), 404);
         assert_eq!(admin.answer(&Method::POST, "/metrics").status().as_u16(), 405);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-pub use admin::{Admin, Readiness};
+pub use admin::{Admin, Condition, Readiness};
 pub use listener::{Listener, Shutdown};
 pub(crate) use tls::read_certificates;
 pub use tls::{Tls, TlsError};
