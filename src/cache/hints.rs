@@ -130,7 +130,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Hints that take at most so many bytes, or one bucket.
+    /// Hints that take at most so many bytes, or one bucket, and a line of memory beside that.
     pub(super) fn new(bytes: usize) -> Self {
         let buckets = bytes / size_of::<Bucket>();
         let buckets = buckets.checked_ilog2().map_or(1_usize, |log| 1 << log);

@@ -338,7 +338,7 @@ impl Database {
         self.inner.pipeline.checkpoint(dir.as_ref())
     }
 
-    /// Counters and sizes.
+    /// Counters and sizes. The file system is asked how much room it has; all else is in memory.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::read(&self.inner.pipeline, self.inner.catalog.activity())

@@ -102,14 +102,11 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 self.comparison(left, operator)?
             }
-            (Side::Property(name), _) => {
-                if matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP) {
-                    let expected = "a comparison (keys and Timestamp are no Booleans)";
-                    let kind = FilterErrorKind::NoBoolean;
-                    return Err(FilterError::at(self.text, span, kind, expected));
-                }
-                Node::compare(name, Operator::Eq, Value::Boolean(true))
+            (Side::Property(PARTITION_KEY | ROW_KEY | TIMESTAMP), _) => {
+                let expected = "a comparison (keys and Timestamp are no Booleans)";
+                return Err(FilterError::at(self.text, span, FilterErrorKind::NoBoolean, expected));
             }
+            (Side::Property(name), _) => Node::compare(name, Operator::Eq, Value::Boolean(true)),
             (Side::Constant(Value::Boolean(value)), _) => Node::Constant(value),
             (Side::Constant(_), _) => {
                 return Err(self.syntax("an operator (eq, ne, gt, ge, lt, le) after a constant"));
