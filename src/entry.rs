@@ -73,8 +73,8 @@ pub(crate) struct Found<'a> {
 ///
 /// A new cursor is not positioned: it is invalid until one of the seeks finds an entry. While it
 /// is invalid, [`next`](Cursor::next) and its like do nothing. Forward it visits entries, in
-/// reverse it visits keys, each at its newest entry or at the newest that is
-/// [not after a version](Cursor::previous_at).
+/// reverse it visits keys, each at its newest entry or, in both directions, at the newest that is
+/// not after a version ([`next_at`](Cursor::next_at), [`previous_at`](Cursor::previous_at)).
 pub(crate) trait Cursor {
     /// Positions on the first entry with a key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
@@ -106,10 +106,12 @@ pub(crate) trait Cursor {
     fn next(&mut self) -> Result<()>;
     /// Moves to the newest entry of the next key.
     fn next_key(&mut self) -> Result<()>;
+    /// Where the current entry is newer than `at`, moves to the newest entry of its key that is not, or
+    /// if there is none, to the newest entry of the next key.
+    fn next_at(&mut self, at: Version) -> Result<()>;
     /// Moves to the newest entry of the previous key.
     fn previous_key(&mut self) -> Result<()>;
-    /// Where the current entry is newer than `at`, moves to the newest entry of its key that is not, or
-    /// if there is none, to the newest entry of the previous key.
+    /// As [`next_at`](Self::next_at), but if there is none, to the newest entry of the previous key.
     fn previous_at(&mut self, at: Version) -> Result<()>;
 
     /// Shows the current entry to `walker`, then the newest entry of each later key, for as long as

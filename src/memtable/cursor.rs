@@ -161,6 +161,15 @@ impl<'a> MemtableCursor<'a> {
         }
     }
 
+    /// Goes to the newest record of the leaf at or before `at`, if there is one.
+    fn go_older(&mut self, at: Version) -> bool {
+        let Some((leaf, record)) = self.position else { return false };
+        let Some(older) = record.newest_at(at) else { return false };
+        self.position = Some((leaf, older));
+        self.kept = leaf.key().len();
+        true
+    }
+
     /// Goes to the first leaf right of the path.
     fn advance(&mut self) {
         self.position = None;
@@ -290,6 +299,13 @@ impl Cursor for MemtableCursor<'_> {
         Ok(())
     }
 
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        if self.valid() && !self.go_older(at) {
+            self.advance();
+        }
+        Ok(())
+    }
+
     fn previous_key(&mut self) -> Result<()> {
         if self.valid() {
             self.retreat();
@@ -298,13 +314,8 @@ impl Cursor for MemtableCursor<'_> {
     }
 
     fn previous_at(&mut self, at: Version) -> Result<()> {
-        let Some((leaf, record)) = self.position else { return Ok(()) };
-        match record.newest_at(at) {
-            Some(record) => {
-                self.position = Some((leaf, record));
-                self.kept = leaf.key().len();
-            }
-            None => self.retreat(),
+        if self.valid() && !self.go_older(at) {
+            self.retreat();
         }
         Ok(())
     }

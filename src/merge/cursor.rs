@@ -2,8 +2,7 @@
 //!
 //! Invariant: every move leaves the tree with its matches played between the positions that the
 //! sources have then. A step moves the sources that are on the current key and no others; a move in
-//! the other direction seeks from there. To an older version of the key a backward walk needs no
-//! such move.
+//! the other direction seeks from there. To an older version of the key a walk needs no such move.
 
 #![expect(
     clippy::indexing_slicing,
@@ -133,6 +132,17 @@ impl<C: Cursor> MergeCursor<C> {
         stepped
     }
 
+    /// Moves every source that is on the current key, and newer than `at` there, by `step`: to what it has
+    /// of the key at or before that, or past the key. The others stay.
+    fn step_to(&mut self, at: Version, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
+        match self.tied() {
+            Tied::No => self.step_first(step),
+            Tied::Once { .. } | Tied::More => {
+                self.step_tied(step, |source, key| source.version() <= at || source.key() != key)
+            }
+        }
+    }
+
     /// Sees to it that the sources are placed for going forward from the current key.
     #[inline]
     fn turn_forward(&mut self) -> Result<()> {
@@ -144,10 +154,7 @@ impl<C: Cursor> MergeCursor<C> {
     fn turn_to_entry(&mut self) -> Result<()> {
         let version = self.version();
         self.turn(Self::seek)?;
-        while self.version() > version {
-            self.next()?;
-        }
-        Ok(())
+        self.next_at(version)
     }
 
     #[cold]
@@ -257,8 +264,14 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         self.step_backward(C::previous_key)
     }
 
-    /// Each source on the key goes by itself to what it has of it, or on to the key before: the others
-    /// stay, and none turns.
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        if self.version() <= at {
+            return Ok(());
+        }
+        self.turn_forward()?;
+        self.step_to(at, |source| source.next_at(at))
+    }
+
     fn previous_at(&mut self, at: Version) -> Result<()> {
         if self.version() <= at {
             return Ok(());
@@ -266,13 +279,7 @@ impl<C: Cursor> Cursor for MergeCursor<C> {
         if self.order == Order::Forward {
             self.turn(|merge, key| merge.seek_before(&[key, &[0]].concat()))?;
         }
-        let step = |source: &mut C| source.previous_at(at);
-        match self.tied() {
-            Tied::No => self.step_first(step),
-            Tied::Once { .. } | Tied::More => {
-                self.step_tied(step, |source, key| source.version() <= at || source.key() != key)
-            }
-        }
+        self.step_to(at, |source| source.previous_at(at))
     }
 }
 
@@ -286,7 +293,7 @@ mod tests {
     /// Every key is in each source, at versions of its own; the source after the last has half of them,
     /// newer than all.
     #[test]
-    fn a_walk_back_at_a_version_seeks_no_source_again() {
+    fn a_walk_at_a_version_seeks_no_source_again() {
         let row =
             |key: u8, version: u64| Row { key: vec![key], version, kind: Kind::Put, value: vec![] };
         let source = |newest: u64| -> Vec<Row> {
@@ -295,22 +302,32 @@ mod tests {
         let mut sources = [source(6), source(4), source(2)].to_vec();
         sources.push((0..100).step_by(2).map(|key| row(key, 9)).collect());
         for at in 0..10 {
-            let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
-            let mut cursor = MergeCursor::new(cursors, &[]);
-            cursor.seek_to_last().unwrap();
-            let (version, mut found) = (Version::from_ticks(at), Vec::new());
-            while cursor.valid() {
-                if cursor.version() > version {
-                    cursor.previous_at(version).unwrap();
-                } else {
-                    found.push((cursor.key()[0], cursor.version().ticks()));
-                    cursor.previous_key().unwrap();
-                }
-            }
             let newest = |key: u8| if at == 9 && key.is_multiple_of(2) { 9 } else { at.min(6) };
-            let expected = (0..100).rev().map(|key| (key, newest(key)));
-            assert_eq!(found, expected.filter(|(_, version)| *version > 0).collect::<Vec<_>>());
-            assert!(cursor.sources.iter().all(|source| source.seeks == 1));
+            let expected = (0..100).map(|key| (key, newest(key)));
+            let mut expected: Vec<_> = expected.filter(|(_, version)| *version > 0).collect();
+            for forward in [true, false] {
+                let cursors = sources.iter().map(|rows| VecCursor::new(rows)).collect();
+                let mut cursor = MergeCursor::new(cursors, &[]);
+                let put = if forward { Cursor::seek_to_first } else { Cursor::seek_to_last };
+                put(&mut cursor).unwrap();
+                let (version, mut found) = (Version::from_ticks(at), Vec::new());
+                while cursor.valid() {
+                    let is_newer = cursor.version() > version;
+                    if !is_newer {
+                        found.push((cursor.key()[0], cursor.version().ticks()));
+                    }
+                    let step = match (forward, is_newer) {
+                        (true, true) => cursor.next_at(version),
+                        (true, false) => cursor.next_key(),
+                        (false, true) => cursor.previous_at(version),
+                        (false, false) => cursor.previous_key(),
+                    };
+                    step.unwrap();
+                }
+                assert_eq!(found, expected);
+                assert!(cursor.sources.iter().all(|source| source.seeks == 1));
+                expected.reverse();
+            }
         }
     }
 

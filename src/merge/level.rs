@@ -190,6 +190,12 @@ impl<F: SortedFile> Cursor for LevelCursor<'_, F> {
         if cursor.valid() { Ok(()) } else { self.settle_backward() }
     }
 
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.next_at(at)?;
+        if cursor.valid() { Ok(()) } else { self.settle_forward() }
+    }
+
     fn previous_at(&mut self, at: Version) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.previous_at(at)?;

@@ -140,6 +140,11 @@ impl<F: SortedFile> Cursor for Source<'_, F> {
     }
 
     // Not inline: what a walk seldom needs would cost each row of the others 1.4 % more instructions.
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        each!(self, cursor => cursor.next_at(at))
+    }
+
+    // As above.
     fn previous_at(&mut self, at: Version) -> Result<()> {
         each!(self, cursor => cursor.previous_at(at))
     }

@@ -29,6 +29,7 @@ pub(super) enum Op {
     NextKey,
     SeekBefore(Vec<u8>),
     Last,
+    NextAt(u64),
     PreviousKey,
     PreviousAt(u64),
 }
@@ -44,6 +45,7 @@ impl Op {
             Self::NextKey => cursor.next_key(),
             Self::SeekBefore(key) => cursor.seek_before(key),
             Self::Last => cursor.seek_to_last(),
+            Self::NextAt(at) => cursor.next_at(Version::from_ticks(*at)),
             Self::PreviousKey => cursor.previous_key(),
             Self::PreviousAt(at) => cursor.previous_at(Version::from_ticks(*at)),
         });
@@ -66,6 +68,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::First),
         4 => Just(Op::Next),
         4 => Just(Op::NextKey),
+        4 => (0u64..4).prop_map(Op::NextAt),
         1 => key().prop_map(Op::SeekBefore),
         1 => Just(Op::Last),
         4 => Just(Op::PreviousKey),
@@ -114,6 +117,12 @@ impl VecCursor {
 
     fn row(&self) -> Option<&Row> {
         self.at.map(|at| &self.rows[at])
+    }
+
+    /// Where the newest entry of a row's key at or before `at` is.
+    fn newest_at(&self, row: &Row, at: Version) -> Option<usize> {
+        let is_seen = |other: &Row| other.key == row.key && other.version <= at.ticks();
+        self.rows.iter().position(is_seen)
     }
 
     fn put(&mut self, at: usize) {
@@ -203,12 +212,20 @@ impl Cursor for VecCursor {
         Ok(())
     }
 
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        let Some(row) = self.row().filter(|row| row.version > at.ticks()) else { return Ok(()) };
+        match self.newest_at(row, at) {
+            Some(older) => self.put(older),
+            None => self.next_key()?,
+        }
+        Ok(())
+    }
+
     fn previous_at(&mut self, at: Version) -> Result<()> {
         let Some(row) = self.row().filter(|row| row.version > at.ticks()).cloned() else {
             return Ok(());
         };
-        let is_seen = |other: &Row| other.key == row.key && other.version <= at.ticks();
-        match self.rows.iter().position(is_seen) {
+        match self.newest_at(&row, at) {
             Some(older) => self.put(older),
             None => self.put_before(&row.key),
         }

@@ -220,19 +220,10 @@ impl<'a, 's, 'p, F: SortedFile> Scan<'a, 's, 'p, F> {
         self.key.clear();
         self.key.extend_from_slice(self.merge.key());
         match self.direction {
-            Direction::Forward => self.pass_newer_versions()?,
+            Direction::Forward => self.merge.next_at(self.examiner.at)?,
             Direction::Reverse => self.merge.previous_at(self.examiner.at)?,
         }
         Ok(self.merge.valid() && self.merge.key() == self.key)
-    }
-
-    /// Goes forward over the versions of the key that are newer than the view.
-    fn pass_newer_versions(&mut self) -> Result<()> {
-        let Self { merge, key, examiner, .. } = self;
-        while merge.valid() && merge.version() > examiner.at && merge.key() == *key {
-            merge.next()?;
-        }
-        Ok(())
     }
 
     /// Goes on from a key that a range tombstone deletes. Where a source holds nothing newer than

@@ -334,6 +334,21 @@ impl Cursor for SstCursor<'_> {
         Ok(())
     }
 
+    fn next_at(&mut self, at: Version) -> Result<()> {
+        if self.version() <= at {
+            return Ok(());
+        }
+        self.run.clear();
+        self.current.kept = usize::MAX;
+        for _ in 0..VERSIONS_WALKED {
+            if !self.step()? || self.current.version <= at {
+                return Ok(());
+            }
+        }
+        let key = self.current.key.clone();
+        self.seek_version(&key, at)
+    }
+
     fn previous_key(&mut self) -> Result<()> {
         if !self.valid() {
             return Ok(());

@@ -313,6 +313,13 @@ fn a_key_with_many_versions_crosses_blocks() {
             assert_eq!((cursor.key(), cursor.version().ticks()), expected);
             cursor.previous_key().unwrap();
             assert_eq!(cursor.key(), if at == 1 { &b""[..] } else { b"a" });
+
+            cursor.seek(b"hot").unwrap();
+            cursor.next_at(Version::from_ticks(at)).unwrap();
+            let expected = if at == 1 { (&b"z"[..], 3) } else { of_hot };
+            assert_eq!((cursor.key(), cursor.version().ticks()), expected);
+            cursor.next_key().unwrap();
+            assert_eq!(cursor.key(), if at == 1 { &b""[..] } else { b"z" });
         }
     }
 }

@@ -44,6 +44,7 @@ fn newest(rows: &[Row]) -> Vec<Row> {
 enum Step {
     Next,
     NextKey,
+    NextAt(u64),
     PreviousKey,
     PreviousAt(u64),
     Seek,
@@ -58,6 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, prop::sample::Index, bool)>> {
     let step = prop_oneof![
         4 => Just(Step::Next),
         2 => Just(Step::NextKey),
+        4 => (0u64..30).prop_map(Step::NextAt),
         4 => Just(Step::PreviousKey),
         4 => (0u64..30).prop_map(Step::PreviousAt),
         2 => Just(Step::Seek),
@@ -73,6 +75,9 @@ fn steps() -> impl Strategy<Value = Vec<(Step, prop::sample::Index, bool)>> {
 fn model_step(rows: &[Row], at: usize, step: Step, key: &[u8]) -> usize {
     let first = |key: &[u8]| rows.partition_point(|row| *row.key < *key);
     let before = |end: usize| end.checked_sub(1).map_or(rows.len(), |i| first(&rows[i].key));
+    let after = |key: &[u8]| rows.partition_point(|row| *row.key <= *key);
+    let newest_at =
+        |version| rows.iter().position(|row| row.key == rows[at].key && row.version <= version);
     match step {
         Step::Seek => first(key),
         Step::SeekBefore => before(first(key)),
@@ -84,12 +89,12 @@ fn model_step(rows: &[Row], at: usize, step: Step, key: &[u8]) -> usize {
             walked.get(keys).map_or(rows.len(), |next| first(&next.key).max(at))
         }
         Step::Next => at + 1,
-        Step::NextKey => rows.partition_point(|row| row.key <= rows[at].key),
+        Step::NextKey => after(&rows[at].key),
         Step::PreviousKey => before(first(&rows[at].key)),
-        Step::PreviousAt(version) if rows[at].version <= version => at,
+        Step::NextAt(version) | Step::PreviousAt(version) if rows[at].version <= version => at,
+        Step::NextAt(version) => newest_at(version).unwrap_or_else(|| after(&rows[at].key)),
         Step::PreviousAt(version) => {
-            let is_seen = |row: &Row| row.key == rows[at].key && row.version <= version;
-            rows.iter().position(is_seen).unwrap_or_else(|| before(first(&rows[at].key)))
+            newest_at(version).unwrap_or_else(|| before(first(&rows[at].key)))
         }
     }
 }
@@ -142,6 +147,7 @@ proptest! {
                 Step::Walk(_) => Ok(()),
                 Step::Next => cursor.next(),
                 Step::NextKey => cursor.next_key(),
+                Step::NextAt(version) => cursor.next_at(Version::from_ticks(version)),
                 Step::PreviousKey => cursor.previous_key(),
                 Step::PreviousAt(version) => cursor.previous_at(Version::from_ticks(version)),
                 Step::Seek => cursor.seek(&key),
