@@ -136,8 +136,11 @@ impl<C: Cursor> MergeCursor<C> {
     /// of the key at or before that, or past the key. The others stay.
     fn step_to(&mut self, at: Version, step: impl Fn(&mut C) -> Result<()>) -> Result<()> {
         match self.tied() {
-            Tied::No => self.step_first(step),
-            Tied::Once { .. } | Tied::More => {
+            Tied::Once { node, rival } if self.sources[rival].version() > at => {
+                self.step_pair(node, rival, step)
+            }
+            Tied::No | Tied::Once { .. } => self.step_first(step),
+            Tied::More => {
                 self.step_tied(step, |source, key| source.version() <= at || source.key() != key)
             }
         }
