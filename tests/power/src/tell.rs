@@ -1,0 +1,197 @@
+//! Stories, told: their rounds, lives and power cuts, and what came of them.
+//!
+//! Invariant: of every cut there is a check, and one that fails is told with all that it takes to see it
+//! again but when threads ran.
+
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tempfile::TempDir;
+
+use crate::disk::{Disk, Fate};
+use crate::machine::{FileSystem, Machine, check_means};
+use crate::worker::When;
+
+/// A worker or a check that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Who is to be killed is killed within this.
+const LONGEST_LIFE: Duration = Duration::from_millis(1500);
+/// How many of a hundred sectors are kept that no flush made durable.
+const PERCENT_KEPT: [u8; 6] = [0, 10, 50, 50, 90, 100];
+
+#[derive(Args, Clone, Debug)]
+pub struct Stories {
+    /// The file system
+    #[arg(long, default_value = "ext4")]
+    file_system: FileSystem,
+    /// When commits are durable; in turn, if none is named
+    #[arg(long)]
+    durability: Option<When>,
+    /// The first story. What is written follows from it, not when power goes, and who is faster
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stories of each durability
+    #[arg(long, default_value_t = 1)]
+    stories: u64,
+    /// Rounds of a story
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Power cuts in each round
+    #[arg(long, default_value_t = 25)]
+    cuts: usize,
+    /// Threads that write
+    #[arg(long, default_value_t = 3)]
+    writers: u64,
+    /// Steps of each in a life, if it is not killed
+    #[arg(long, default_value_t = 300)]
+    steps: u64,
+    /// What the disk writes as a whole, in bytes
+    #[arg(long, default_value_t = 4096)]
+    sector: usize,
+}
+
+struct Story<'a> {
+    stories: &'a Stories,
+    seed: u64,
+    durability: When,
+    notes: TempDir,
+    random: StdRng,
+    told: Told,
+}
+
+/// What came of a story.
+#[derive(Debug, Default)]
+struct Told {
+    cuts: usize,
+    kills: usize,
+    events: usize,
+    failures: usize,
+}
+
+/// Tells all, a line each; fails if any check did.
+pub fn all(stories: &Stories) -> Result<ExitCode> {
+    check_means()?;
+    let each = When::value_variants();
+    let durabilities = stories.durability.as_ref().map_or(each, std::slice::from_ref);
+    let mut all_hold = true;
+    for seed in stories.seed..stories.seed + stories.stories {
+        for &durability in durabilities {
+            let story = Story::new(stories, seed, durability)?;
+            let told = story.tell().with_context(|| format!("story {seed}, {durability:?}"))?;
+            let Told { cuts, kills, events, failures } = told;
+            println!(
+                "{}, {durability:?}, story {seed}: {events} writes and flushes, {kills} kills, {cuts} power cuts, \
+                 {failures} failed",
+                stories.file_system
+            );
+            all_hold &= failures == 0;
+        }
+    }
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl<'a> Story<'a> {
+    fn new(stories: &'a Stories, seed: u64, durability: When) -> Result<Self> {
+        let (notes, random) = (tempfile::tempdir()?, StdRng::seed_from_u64(seed));
+        Ok(Self { stories, seed, durability, notes, random, told: Told::default() })
+    }
+
+    fn tell(mut self) -> Result<Told> {
+        let Stories { file_system, rounds, .. } = *self.stories;
+        let mut left = Arc::new(Machine::formatted(file_system)?);
+        let mut cuts = Vec::new();
+        for round in 0..rounds {
+            let machine = Machine::start(Disk::new(&left), file_system)?;
+            self.live(&machine, round)?;
+            left = self.cut(&machine.stop()?, &mut cuts)?;
+        }
+        Ok(self.told)
+    }
+
+    /// Some lives of the process that writes, of which only the last ends by itself.
+    fn live(&mut self, machine: &Machine, round: usize) -> Result<()> {
+        for _ in 0..self.random.random_range(0..3) {
+            let mut worker = self.worker(machine, round)?;
+            thread::sleep(LONGEST_LIFE.mul_f64(self.random.random()));
+            worker.kill()?;
+            worker.wait()?;
+            self.told.kills += 1;
+        }
+        wait(self.worker(machine, round)?)
+    }
+
+    /// Lets power go at many moments, and checks what is left each time. `cuts` are those that the rounds
+    /// before ended with; what is left by the last one, which is added to them, is for the next to begin with.
+    fn cut(&mut self, disk: &Disk, cuts: &mut Vec<usize>) -> Result<Arc<Vec<u8>>> {
+        self.told.events += disk.events();
+        let mut left = Arc::default();
+        cuts.push(0);
+        for _ in 0..self.stories.cuts {
+            let cut = self.random.random_range(0..=disk.events());
+            let fate = Fate {
+                percent_kept: PERCENT_KEPT[self.random.random_range(0..PERCENT_KEPT.len())],
+                sector: self.stories.sector,
+                seed: self.random.random(),
+            };
+            left = Arc::new(disk.cut(cut, fate));
+            *cuts.last_mut().context("a cut")? = cut;
+            self.told.cuts += 1;
+            if let Err(error) = self.check(Disk::new(&left), cuts) {
+                self.told.failures += 1;
+                println!("story {}, cut after {cuts:?}, {fate:?}: {error:#}", self.seed);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Mounts what is left of a disk, and checks it.
+    fn check(&self, left: Disk, cuts: &[usize]) -> Result<()> {
+        let machine = Machine::start(left, self.stories.file_system)?;
+        let cuts: Vec<_> = cuts.iter().map(ToString::to_string).collect();
+        let mut check = self.part("check", &machine)?;
+        check.args(["--cuts", &cuts.join(",")]);
+        wait(check.spawn()?)?;
+        machine.stop().map(drop)
+    }
+
+    fn worker(&self, machine: &Machine, round: usize) -> Result<Child> {
+        let mut worker = self.part("work", machine)?;
+        worker.arg("--events").arg(machine.events_file());
+        worker.args(["--round", &round.to_string(), "--steps", &self.stories.steps.to_string()]);
+        Ok(worker.spawn()?)
+    }
+
+    /// This program in another part, of which more may be said.
+    fn part(&self, name: &str, machine: &Machine) -> Result<Command> {
+        let durability = self.durability.to_possible_value().context("a durability by name")?;
+        let mut part = Command::new(std::env::current_exe()?);
+        part.arg(name).arg("--dir").arg(machine.dir()).arg("--notes").arg(self.notes.path());
+        part.args(["--durability", durability.get_name(), "--seed", &self.seed.to_string()]);
+        part.args(["--writers", &self.stories.writers.to_string()]);
+        part.env("RUST_BACKTRACE", "0").stderr(Stdio::piped());
+        Ok(part)
+    }
+}
+
+/// Waits until a process ends well.
+fn wait(mut process: Child) -> Result<()> {
+    let began = Instant::now();
+    while process.try_wait()?.is_none() {
+        if began.elapsed() > PATIENCE {
+            process.kill()?;
+            process.wait()?;
+            bail!("it hung");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = process.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}, {}", output.status, said.trim());
+    Ok(())
+}
