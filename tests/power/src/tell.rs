@@ -71,6 +71,8 @@ struct Told {
     cuts: usize,
     kills: usize,
     events: usize,
+    /// Cuts that the file system did not survive itself.
+    not_mounted: usize,
     failures: usize,
 }
 
@@ -84,10 +86,10 @@ pub fn all(stories: &Stories) -> Result<ExitCode> {
         for &durability in durabilities {
             let story = Story::new(stories, seed, durability)?;
             let told = story.tell().with_context(|| format!("story {seed}, {durability:?}"))?;
-            let Told { cuts, kills, events, failures } = told;
+            let Told { cuts, kills, events, not_mounted, failures } = told;
             println!(
                 "{}, {durability:?}, story {seed}: {events} writes and flushes, {kills} kills, {cuts} power cuts, \
-                 {failures} failed",
+                 {not_mounted} not to be mounted, {failures} failed",
                 stories.file_system
             );
             all_hold &= failures == 0;
@@ -109,7 +111,9 @@ impl<'a> Story<'a> {
         for round in 0..rounds {
             let machine = Machine::start(Disk::new(&left), file_system)?;
             self.live(&machine, round)?;
-            left = self.cut(&machine.stop()?, &mut cuts)?;
+            let Some((cut, rest)) = self.cut(&machine.stop()?, &cuts) else { break };
+            cuts.push(cut);
+            left = rest;
         }
         Ok(self.told)
     }
@@ -126,12 +130,11 @@ impl<'a> Story<'a> {
         wait(self.worker(machine, round)?)
     }
 
-    /// Lets power go at many moments, and checks what is left each time. `cuts` are those that the rounds
-    /// before ended with; what is left by the last one, which is added to them, is for the next to begin with.
-    fn cut(&mut self, disk: &Disk, cuts: &mut Vec<usize>) -> Result<Arc<Vec<u8>>> {
+    /// Lets power go at many moments, and checks what is left each time. `before` are the cuts that the rounds
+    /// before ended with. The last cut that the file system survived, and what it left.
+    fn cut(&mut self, disk: &Disk, before: &[usize]) -> Option<(usize, Arc<Vec<u8>>)> {
         self.told.events += disk.events();
-        let mut left = Arc::default();
-        cuts.push(0);
+        let mut last = None;
         for _ in 0..self.stories.cuts {
             let cut = self.random.random_range(0..=disk.events());
             let fate = Fate {
@@ -139,20 +142,28 @@ impl<'a> Story<'a> {
                 sector: self.stories.sector,
                 seed: self.random.random(),
             };
-            left = Arc::new(disk.cut(cut, fate));
-            *cuts.last_mut().context("a cut")? = cut;
+            let left = Arc::new(disk.cut(cut, fate));
+            let cuts = [before, &[cut]].concat();
             self.told.cuts += 1;
-            if let Err(error) = self.check(Disk::new(&left), cuts) {
-                self.told.failures += 1;
-                println!("story {}, cut after {cuts:?}, {fate:?}: {error:#}", self.seed);
+            let checked = match Machine::start(Disk::new(&left), self.stories.file_system) {
+                Ok(machine) => {
+                    last = Some((cut, left));
+                    self.check(machine, &cuts).inspect_err(|_| self.told.failures += 1)
+                }
+                Err(error) => {
+                    self.told.not_mounted += 1;
+                    Err(error)
+                }
+            };
+            if let Err(error) = checked {
+                println!("story {}, cuts after {cuts:?}, {fate:?}: {error:#}", self.seed);
             }
         }
-        Ok(left)
+        last
     }
 
-    /// Mounts what is left of a disk, and checks it.
-    fn check(&self, left: Disk, cuts: &[usize]) -> Result<()> {
-        let machine = Machine::start(left, self.stories.file_system)?;
+    /// Checks what is left.
+    fn check(&self, machine: Machine, cuts: &[usize]) -> Result<()> {
         let cuts: Vec<_> = cuts.iter().map(ToString::to_string).collect();
         let mut check = self.part("check", &machine)?;
         check.args(["--cuts", &cuts.join(",")]);
