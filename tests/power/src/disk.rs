@@ -1,9 +1,11 @@
 //! [`Disk`]: a disk with a cache that forgets, and what may be left of it when power goes.
 //!
 //! Invariant: `now` is what the disk was at the beginning with everything in `log` written to it, in
-//! order. What was written before a flush began survives every cut after that flush; of what was
+//! order; a write that fails is not in it. What was written before a flush began survives every cut after that flush; of what was
 //! written since, each sector may or may not.
 
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
@@ -22,6 +24,9 @@ pub struct Disk {
     at_first: Arc<Vec<u8>>,
     now: Vec<u8>,
     log: Vec<Event>,
+    /// Writes that it was asked for, and which of these fail.
+    writes: usize,
+    failing: Range<usize>,
 }
 
 /// What becomes of the sectors that no flush has made durable.
@@ -36,7 +41,13 @@ pub struct Fate {
 
 impl Disk {
     pub fn new(bytes: &Arc<Vec<u8>>) -> Self {
-        Self { at_first: Arc::clone(bytes), now: bytes.to_vec(), log: Vec::new() }
+        Self {
+            at_first: Arc::clone(bytes),
+            now: bytes.to_vec(),
+            log: Vec::new(),
+            writes: 0,
+            failing: 0..0,
+        }
     }
 
     /// What is on it, all of it written.
@@ -58,15 +69,21 @@ impl Disk {
         &self.now[start..(start + len).min(self.now.len())]
     }
 
-    /// Writes what fits the disk; how many bytes that is.
-    pub fn write(&mut self, start: usize, bytes: &[u8]) -> usize {
-        let room = self.now.len().saturating_sub(start);
-        let bytes = &bytes[..bytes.len().min(room)];
-        if !bytes.is_empty() {
-            self.now[start..start + bytes.len()].copy_from_slice(bytes);
-            self.log.push(Event::Write { start, bytes: bytes.into() });
-        }
-        bytes.len()
+    /// Has some of the writes fail that come, counted from now on.
+    pub fn fail(&mut self, writes: Range<usize>) {
+        (self.writes, self.failing) = (0, writes);
+    }
+
+    /// Writes all of it, or fails and writes nothing.
+    pub fn write(&mut self, start: usize, bytes: &[u8]) -> io::Result<()> {
+        self.writes += 1;
+        let place = self.now.get_mut(start..start + bytes.len());
+        let Some(place) = place.filter(|_| !self.failing.contains(&(self.writes - 1))) else {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        };
+        place.copy_from_slice(bytes);
+        self.log.push(Event::Write { start, bytes: bytes.into() });
+        Ok(())
     }
 
     pub fn flush(&mut self) {
@@ -105,9 +122,9 @@ mod tests {
 
     fn disk() -> Disk {
         let mut disk = Disk::new(&Arc::new(vec![0; 64]));
-        disk.write(0, &[1; 32]);
+        disk.write(0, &[1; 32]).unwrap();
         disk.flush();
-        disk.write(16, &[2; 32]);
+        disk.write(16, &[2; 32]).unwrap();
         disk
     }
 
@@ -133,9 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_the_end_is_not_written() {
+    fn a_write_that_fails_changes_nothing() {
         let mut disk = Disk::new(&Arc::new(vec![0; 8]));
-        assert_eq!((disk.write(4, &[1; 8]), disk.write(9, &[1])), (4, 0));
+        disk.fail(1..2);
+        assert!(disk.write(4, &[1; 8]).is_err(), "behind the end");
+        assert!(disk.write(4, &[1; 4]).is_err(), "as it was told");
+        assert_eq!((disk.read(0, 20), disk.events()), (&[0; 8][..], 0));
+        disk.write(4, &[1; 4]).unwrap();
         assert_eq!((disk.read(0, 20), disk.events()), (&[0, 0, 0, 0, 1, 1, 1, 1][..], 1));
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: what was mounted is unmounted and detached when a machine is dropped, the last first.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -115,6 +116,13 @@ impl Machine {
     /// The file that says how much was done to the disk.
     pub fn events_file(&self) -> PathBuf {
         self.room.path().join("served").join(served::EVENTS)
+    }
+
+    /// Has some of the disk's writes fail that come, counted from now on.
+    pub fn fail(&self, writes: Range<usize>) {
+        if let Some(disk) = &self.disk {
+            disk.fail(writes);
+        }
     }
 
     fn unmount(&mut self) -> Result<()> {

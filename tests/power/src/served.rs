@@ -5,6 +5,7 @@
 //! that order. A second file says how long the log is.
 
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -41,6 +42,11 @@ impl Served {
         let session = fuser::spawn_mount2(Server { disk: Arc::clone(&disk) }, at, &options)
             .with_context(|| format!("mounting a FUSE file system at {}", at.display()))?;
         Ok(Self { disk, session: Some(session) })
+    }
+
+    /// Has some of the writes fail that come, counted from now on.
+    pub fn fail(&self, writes: Range<usize>) {
+        lock(&self.disk).fail(writes);
     }
 
     /// Ends the service, and gives the disk back.
@@ -158,8 +164,8 @@ impl Filesystem for Server {
             return reply.error(libc::EPERM);
         }
         match lock(&self.disk).write(offset as usize, data) {
-            0 if !data.is_empty() => reply.error(libc::ENOSPC),
-            written => reply.written(written as u32),
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(error.raw_os_error().unwrap_or(libc::EIO)),
         }
     }
 

@@ -22,6 +22,9 @@ use crate::worker::When;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Who is to be killed is killed within this.
 const LONGEST_LIFE: Duration = Duration::from_millis(1500);
+/// Where writes begin to fail, and how many do.
+const MOST_WRITES_BEFORE_FAILING: usize = 3000;
+const MOST_FAILING_WRITES: usize = 30;
 /// How many of a hundred sectors are kept that no flush made durable.
 const PERCENT_KEPT: [u8; 6] = [0, 10, 50, 50, 90, 100];
 
@@ -51,6 +54,9 @@ pub struct Stories {
     /// Steps of each in a life, if it is not killed
     #[arg(long, default_value_t = 300)]
     steps: u64,
+    /// Have some of the disk's writes fail in each round
+    #[arg(long)]
+    failing_writes: bool,
     /// What the disk writes as a whole, in bytes
     #[arg(long, default_value_t = 4096)]
     sector: usize,
@@ -70,6 +76,7 @@ struct Story<'a> {
 struct Told {
     cuts: usize,
     kills: usize,
+    failed_lives: usize,
     events: usize,
     /// Cuts that the file system did not survive itself.
     not_mounted: usize,
@@ -86,9 +93,9 @@ pub fn all(stories: &Stories) -> Result<ExitCode> {
         for &durability in durabilities {
             let story = Story::new(stories, seed, durability)?;
             let told = story.tell().with_context(|| format!("story {seed}, {durability:?}"))?;
-            let Told { cuts, kills, events, not_mounted, failures } = told;
+            let Told { cuts, kills, failed_lives, events, not_mounted, failures } = told;
             println!(
-                "{}, {durability:?}, story {seed}: {events} writes and flushes, {kills} kills, {cuts} power cuts, \
+                "{}, {durability:?}, story {seed}: {events} writes and flushes, {kills} kills, {failed_lives} lives ended by errors, {cuts} power cuts, \
                  {not_mounted} not to be mounted, {failures} failed",
                 stories.file_system
             );
@@ -120,6 +127,10 @@ impl<'a> Story<'a> {
 
     /// Some lives of the process that writes, of which only the last ends by itself.
     fn live(&mut self, machine: &Machine, round: usize) -> Result<()> {
+        if self.stories.failing_writes {
+            let first = self.random.random_range(0..MOST_WRITES_BEFORE_FAILING);
+            machine.fail(first..first + self.random.random_range(1..MOST_FAILING_WRITES));
+        }
         for _ in 0..self.random.random_range(0..3) {
             let mut worker = self.worker(machine, round)?;
             thread::sleep(LONGEST_LIFE.mul_f64(self.random.random()));
@@ -127,7 +138,12 @@ impl<'a> Story<'a> {
             worker.wait()?;
             self.told.kills += 1;
         }
-        wait(self.worker(machine, round)?)
+        match wait(self.worker(machine, round)?) {
+            // It ends as soon as it is told of one.
+            Err(_) if self.stories.failing_writes => self.told.failed_lives += 1,
+            ended => ended?,
+        }
+        Ok(())
     }
 
     /// Lets power go at many moments, and checks what is left each time. `before` are the cuts that the rounds
