@@ -33,7 +33,10 @@ async fn a_server_goes_on_when_nobody_reads_its_log() {
     let mut first = client(address).await;
     for _ in 0..3 {
         assert_eq!(first.get("/Tables").await.status, 200);
-        assert_eq!(Client::connect(address).await.get("/").await.status, 503);
+        let mut refused = Client::connect(address).await;
+        assert_eq!(refused.get("/").await.status, 503);
+        // Where one is let in, one at a time is told that it is not.
+        refused.hang_up().await;
     }
     process.stop();
 }

@@ -133,6 +133,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(crate) async fn ends(&mut self) -> bool {
         self.more().await.is_none()
     }
+
+    /// Sends no more, and waits until the server is done with the connection, too.
+    pub(crate) async fn hang_up(mut self) {
+        // Where it is already, there is nothing to be told.
+        let _ = self.stream.shutdown().await;
+        while self.more().await.is_some() {}
+    }
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
