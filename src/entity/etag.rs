@@ -51,17 +51,17 @@ impl FromStr for Version {
 
 /// What a caller says an entity's tag must be: the value of an `If-Match` header.
 ///
-/// A tag that is well formed but none of ours ([`IfMatch::Unknown`]) matches no entity; it is not
-/// an error, because the tag may come from another server (R-D08). Make a
-/// [`Precondition`](crate::Precondition) of it with `into()`.
+/// A weak tag that is none of ours ([`IfMatch::Unknown`]) matches no entity; it is not an error, because the
+/// tag may come from another server (R-D08). A strong one, without `W/`, is: a table's entities have weak tags
+/// alone. Make a [`Precondition`](crate::Precondition) of it with `into()`.
 ///
 /// ```
 /// use tablestone::{IfMatch, Precondition, Version};
 /// assert_eq!(Precondition::from("*".parse::<IfMatch>()?), Precondition::Exists);
 /// let tag: IfMatch = "W/\"datetime'2008-10-01T15:27:34.4838174Z'\"".parse()?;
 /// assert_eq!(tag, IfMatch::Version(Version::from_ticks(128_673_484_544_838_174)));
-/// assert_eq!("\"another\"".parse(), Ok(IfMatch::Unknown));
-/// assert!("no quotes".parse::<IfMatch>().is_err());
+/// assert_eq!("W/\"another\"".parse(), Ok(IfMatch::Unknown));
+/// assert!("\"strong\"".parse::<IfMatch>().is_err());
 /// # Ok::<(), tablestone::ParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,14 +70,14 @@ pub enum IfMatch {
     Any,
     /// A tag of ours.
     Version(Version),
-    /// A tag of another make, which no entity has.
+    /// A weak tag of another make, which no entity has.
     Unknown,
 }
 
 impl FromStr for IfMatch {
     type Err = ParseError;
 
-    /// Reads `*` or one tag, `"…"` or `W/"…"`. The Timestamp in a tag of ours may have its colons
+    /// Reads `*` or one weak tag, `W/"…"`. The Timestamp in a tag of ours may have its colons
     /// escaped or not, and trailing zeros in its fraction.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut reader = Reader::new("ETag", text);
@@ -85,18 +85,14 @@ impl FromStr for IfMatch {
             reader.finish()?;
             return Ok(Self::Any);
         }
-        let weak = reader.accepts(&['W']).is_some();
-        if weak {
-            reader.literal('/')?;
-        }
+        reader.literal('W')?;
+        reader.literal('/')?;
         reader.literal('"')?;
         let tag = reader.take_while(|c| !matches!(c, '\0'..=' ' | '"' | '\x7F'));
         reader.literal('"')?;
         reader.finish()?;
-        Ok(match timestamp(tag) {
-            Some(instant) if weak => Self::Version(Version::from_ticks(instant.ticks())),
-            _ => Self::Unknown,
-        })
+        let ours = timestamp(tag).map(|instant| Version::from_ticks(instant.ticks()));
+        Ok(ours.map_or(Self::Unknown, Self::Version))
     }
 }
 
@@ -173,9 +169,6 @@ mod tests {
         for text in [
             "W/\"wrong\"",
             "W/\"\"",
-            "\"\"",
-            "\"strong\"",
-            "\"datetime'2008-10-01T15%3A27%3A34.4838174Z'\"",
             "W/\"datetime'2008-10-01T15%3A27%3A34.48381740Z'\"",
             "W/\"datetime'2008-10-01T15%3A27%3A34.4838174'\"",
             "W/\"datetime'2008-10-01T16%3A27%3A34.4838174+01%3A00'\"",
@@ -194,10 +187,13 @@ mod tests {
             ("w/\"wrong\"", 1),
             ("W\"wrong\"", 2),
             ("W/wrong", 3),
-            ("\"wrong", 7),
-            ("\"a b\"", 3),
-            ("\"a\"b\"", 4),
-            ("\"a\", \"b\"", 4),
+            ("\"\"", 1),
+            ("\"strong\"", 1),
+            ("\"datetime'2008-10-01T15%3A27%3A34.4838174Z'\"", 1),
+            ("W/\"wrong", 9),
+            ("W/\"a b\"", 5),
+            ("W/\"a\"b\"", 6),
+            ("W/\"a\", W/\"b\"", 6),
             (" *", 1),
         ] {
             let error = parse(text).unwrap_err();

@@ -83,7 +83,7 @@ async fn r_s07_writes_of_an_entity_that_is_there() {
             };
             assert_eq!(stored(&mut client).await, expected, "{method} {tag:?}");
         }
-        for tag in [WRONG, "W/\"wrong\"", "\"strong\""] {
+        for tag in [WRONG, "W/\"wrong\""] {
             insert(&mut client).await;
             let failed = write(&mut client, method, Some(tag), body).await;
             assert_eq!(failed.failure(), (412, "UpdateConditionNotSatisfied"), "{method} {tag}");
@@ -122,6 +122,21 @@ async fn r_s07_writes_of_an_entity_that_is_missing() {
     assert_eq!(refused.failure(), (400, "InvalidInput"));
     let refused = write(&mut client, "PUT", Some("no tag"), "{}").await;
     assert_eq!(refused.failure(), (400, "InvalidInput"));
+}
+
+/// R-D08: entities have weak tags alone; a strong one is no mismatch but a mistake, whatever it says.
+#[tokio::test]
+async fn r_d08_a_strong_tag_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let etag = insert(&mut client).await;
+    for tag in ["\"wrong\"", etag.trim_start_matches("W/")] {
+        for method in ["PUT", "MERGE", "DELETE"] {
+            let refused = write(&mut client, method, Some(tag), "{}").await;
+            assert_eq!(refused.failure(), (400, "InvalidInput"), "{method} {tag}");
+        }
+    }
+    assert_eq!(stored(&mut client).await, json!({"A": 1, "B": "old"}));
 }
 
 /// R-S07: who writes only what is not there must not overwrite what is: a condition that the service does not
