@@ -167,7 +167,10 @@ fn metrics(element: &Element) -> Result<Metrics, XmlError> {
 fn retention(element: &Element) -> Result<Retention, XmlError> {
     element.only(&["Enabled", "Days"])?;
     if !element.required("Enabled")?.boolean()? {
-        return Ok(Retention::Forever);
+        return match element.optional("Days") {
+            None => Ok(Retention::Forever),
+            Some(days) => Err(days.out_of_range("nothing where Enabled is false")),
+        };
     }
     let days = element.required("Days")?;
     let number: i64 = days.leaf_text()?.trim().parse().map_err(|_| days.wrong(EXPECTED_DAYS))?;

@@ -217,6 +217,19 @@ fn r_s09_days_of_retention_have_a_range() {
     }
 }
 
+/// R-S09: what is kept forever is kept for no number of days, as recorded.
+#[test]
+fn r_s09_days_without_retention_are_refused() {
+    let disabled =
+        FULL.replacen("<Enabled>true</Enabled><Days>", "<Enabled>false</Enabled><Days>", 1);
+    let error = parse_properties(disabled.as_bytes()).expect_err("days");
+    let code = crate::error::ServiceError::from(error).code();
+    assert_eq!(code, ErrorCode::InvalidXmlDocument);
+    let without = disabled.replacen("<Days>5</Days>", "<Days />", 1);
+    let update = parse_properties(without.as_bytes()).expect("settings");
+    assert_eq!(update.logging.map(|logging| logging.retention), Some(Retention::Forever));
+}
+
 /// R-S09: the limits of cross-origin rules hold for what is set, and not for what is stored.
 #[test]
 fn r_s09_cross_origin_rules_out_of_bounds() {
