@@ -59,7 +59,8 @@ fn malformed(encoded: &str) -> ServiceError {
     ))
 }
 
-/// Appends a key as it stands between the quotes of an address.
+/// Appends a key as it stands between the quotes of an address: as of the service, quotes in it are doubled and not
+/// encoded, as JavaScript's SDK takes the row's key out of a batch's answer so.
 pub(super) fn push_key(address: &mut String, key: &str) {
     // Most keys are plain.
     if key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)) {
@@ -67,7 +68,7 @@ pub(super) fn push_key(address: &mut String, key: &str) {
     }
     for (index, part) in key.split('\'').enumerate() {
         if index > 0 {
-            address.push_str("%27%27");
+            address.push_str("''");
         }
         address.extend(utf8_percent_encode(part, ENCODED));
     }

@@ -29,8 +29,8 @@ const HEAD_BYTES: usize = 512;
 const ADDRESS_BYTES: usize = 128;
 const JSON_BYTES: (usize, usize) = (768, 48);
 const ATOM_BYTES: (usize, usize) = (1_536, 72);
-/// How many bytes a byte of a key becomes in an address: a quote is doubled, and each encoded.
-const ENCODED: usize = 6;
+/// How many bytes a byte of a key becomes in an address, where a quote is doubled, and others are encoded.
+const ENCODED: usize = 3;
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,6 +72,17 @@ async fn r_s03_metadata_comes_as_asked_for() {
     assert_eq!(full["Timestamp@odata.type"], "Edm.DateTime");
 }
 
+/// R-S02: of the keys in an address that the server gives, quotes are doubled and no more, as recorded of the service.
+#[tokio::test]
+async fn r_s02_quotes_in_an_address_are_doubled() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let inserted = client.post("/people", r#"{"PartitionKey":"%27-\"ô","RowKey":"'O''B'"}"#).await;
+    let keys = "PartitionKey='%2527-%22%C3%B4',RowKey='''O''''B'''";
+    let address = format!("http://localhost/devstoreaccount1/people({keys})");
+    assert_eq!(inserted.header("location"), Some(&*address));
+}
+
 /// R-S02: keys with everything that is something else elsewhere.
 #[tokio::test]
 async fn r_s02_any_key_is_found_under_its_address() {

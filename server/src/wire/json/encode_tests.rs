@@ -76,7 +76,7 @@ fn levels_of_metadata() {
         .replace("\"B\"", "\"B@odata.type\":\"Edm.Binary\",\"B\"");
     let timestamp = r#""Timestamp":"2021-09-21T00:54:03.1536324Z","#;
     let metadata = r#""odata.metadata":"http://h/a/$metadata#T/@Element","#;
-    let address = "T(PartitionKey='p%2F%27%27',RowKey='r%20%C3%A9')";
+    let address = "T(PartitionKey='p%2F''',RowKey='r%20%C3%A9')";
     let described = format!(r#""odata.type":"a.T","odata.id":"http://h/a/{address}","#);
 
     let entity = every_type();
