@@ -11,6 +11,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let requests = match parse("multipart/mixed; boundary=b", data, LIMIT) {
         Ok(Batch::ChangeSet(requests)) => requests,
         Ok(Batch::Query(query)) => vec![query],
+        Ok(Batch::Nothing) => Vec::new(),
         Err(error) => {
             assert!(error.offset <= data.len());
             return;

@@ -53,7 +53,7 @@ impl TableService {
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
         let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
         let Outcome { writer, error } = match &batch {
-            Ok(Batch::ChangeSet(_)) if call.address.secondary => {
+            Ok(Batch::ChangeSet(_) | Batch::Nothing) if call.address.secondary => {
                 return Err(ErrorCode::InsufficientAccountPermissions.error());
             }
             Ok(Batch::ChangeSet(requests)) => {
@@ -61,6 +61,7 @@ impl TableService {
                 share.shrink(outcome.writer.len());
                 outcome
             }
+            Ok(Batch::Nothing) => Outcome { writer: writer(), error: None },
             Ok(Batch::Query(request)) => {
                 let outcome = self.query_in_batch(call, request).await?;
                 share = self.budget.take(outcome.writer.len())?;

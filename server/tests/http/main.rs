@@ -7,6 +7,7 @@ mod budget;
 mod codes;
 mod connections;
 mod cross_origin;
+mod empty_transactions;
 mod entities;
 mod errors;
 mod filters;

@@ -2,9 +2,9 @@
 //!
 //! Clients differ in line ends, in the `--` after the last boundary, in blank lines, and in whether
 //! they send Content-Length. So lines end with LF or CRLF; a boundary counts only where it is a
-//! whole line; where a Content-Length is given, that many bytes are the body whatever they look
-//! like; and a list of parts ends at its closing boundary, at a boundary with nothing after it, at
-//! or at the enclosing list's boundary.
+//! whole line, or the end of the line in which a JSON body ends; where a Content-Length is given, that
+//! many bytes are the body whatever they look like; and a list of parts ends at its closing
+//! boundary, at a boundary with nothing after it, or at the enclosing list's boundary.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,6 +26,9 @@ pub type Headers<'a> = Arc<Vec<(&'a str, Cow<'a, str>)>>;
 pub enum Batch<'a> {
     /// Operations that are applied all or not at all, in this order.
     ChangeSet(Vec<SubRequest<'a>>),
+    /// A change set whose first boundary closes it: it asks for nothing, where one that is opened and has no
+    /// operations lacks one.
+    Nothing,
     /// A single query.
     Query(SubRequest<'a>),
 }
@@ -132,9 +135,9 @@ impl<'a> Parser<'a, '_> {
             let content_id = content_id(&headers);
             Batch::Query(self.request(content_id, &mut Known::default())?)
         } else if let Some(inner) = boundary(&kind) {
-            let empty = self.enter(&inner)?;
+            let closed = self.enter(&inner)?;
             self.inner = Some(inner);
-            Batch::ChangeSet(if empty { Vec::new() } else { self.change_set()? })
+            if closed { Batch::Nothing } else { Batch::ChangeSet(self.change_set()?) }
         } else {
             return Err(error(began, BatchErrorKind::PartType { found: shown(kind.as_bytes()) }));
         };
@@ -227,10 +230,14 @@ impl<'a> Parser<'a, '_> {
         Ok(body)
     }
 
-    /// Everything up to the next line that is a delimiter, without the line end before it.
+    /// Everything up to the next delimiter, without the line end before it. The C++ SDK has none there, and puts the
+    /// delimiter right behind a body: the service takes that, and no JSON ends a line like it.
     fn body_to_delimiter(&mut self) -> Result<&'a [u8], BatchError> {
         let began = self.at;
-        let found = self.line_starts().find(|start| self.delimiter_at(*start).is_some());
+        let found = self.line_starts().find_map(|start| {
+            let whole = self.delimiter_at(start).map(|_| start);
+            whole.or_else(|| self.delimiter_ending(start))
+        });
         let Some(next) = found else {
             let boundary = shown(self.inner.as_deref().unwrap_or(self.outer).as_bytes());
             return Err(error(began, BatchErrorKind::NoBoundary { boundary }));
@@ -324,6 +331,18 @@ impl<'a> Parser<'a, '_> {
         let inner = self.inner.as_deref().and_then(|inner| boundary_line(line, inner));
         let inner = inner.map(|last| Delimiter::Inner { last });
         inner.or_else(|| Some(Delimiter::Outer { last: boundary_line(line, self.outer)? }))
+    }
+
+    /// Where the delimiter begins that the line from `start` ends with, behind a body's last brace.
+    fn delimiter_ending(&self, start: usize) -> Option<usize> {
+        let rest = self.body.get(start..)?;
+        let line = rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len()))?.trim_ascii_end();
+        let line = line.strip_suffix(b"--").unwrap_or(line);
+        let begins = |boundary: &str| {
+            let before = line.strip_suffix(boundary.as_bytes())?.strip_suffix(b"--")?;
+            before.ends_with(b"}").then_some(start + before.len())
+        };
+        self.inner.as_deref().and_then(begins).or_else(|| begins(self.outer))
     }
 
     /// Goes past blank lines; the offset of what comes, none at the end.
