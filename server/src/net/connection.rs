@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -40,7 +40,7 @@ pub(super) async fn serve<S, H>(
         async move {
             let answering = Answering::begin(activity);
             let answer = handler.handle(request, peer).await;
-            Ok::<_, Infallible>(answer.map(|body| Tracked { body, _answering: answering }))
+            Ok::<_, Infallible>(tracked(answer, answering))
         }
     });
     let mut http = http1::Builder::new();
@@ -101,7 +101,20 @@ impl Drop for Answering {
 /// An answer's body; when it has been handed to the connection, the request has ended.
 struct Tracked {
     body: AnswerBody,
+    /// Whether the answer's head states that it is empty, though it need not: hyper leaves that out where it
+    /// is told beforehand that nothing comes.
+    is_stated: bool,
     _answering: Answering,
+}
+
+/// The answer as it is sent. A 204 has no body, and may not state so; the service does, and HTTP clients that
+/// know nothing of the status wait for its end otherwise, and close the connection: those of Mono.
+fn tracked(mut answer: Response<AnswerBody>, answering: Answering) -> Response<Tracked> {
+    let is_stated = answer.status() == StatusCode::NO_CONTENT;
+    if is_stated {
+        answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
+    answer.map(|body| Tracked { body, is_stated, _answering: answering })
 }
 
 impl Body for Tracked {
@@ -116,7 +129,7 @@ impl Body for Tracked {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        !self.is_stated && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -27,6 +27,23 @@ async fn r_s03_every_answer_has_its_headers() {
     assert_eq!(missing.json()["odata.error"]["message"]["lang"], "en-US");
 }
 
+/// R-S03: an answer without a body states so, as all that the service was recorded to send, also with a status that
+/// tells it: else some clients wait for its end.
+#[tokio::test]
+async fn r_s03_no_content_has_a_length() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = "/people(PartitionKey='p',RowKey='r')";
+    for (method, expected) in [("PUT", 204), ("PUT", 204), ("DELETE", 204), ("DELETE", 404)] {
+        let headers: &[_] = if method == "PUT" { &[] } else { &[("If-Match", "*")] };
+        let answer =
+            client.send(method, entity, headers, if method == "PUT" { "{}" } else { "" }).await;
+        assert_eq!(answer.status, expected);
+        let length = answer.body.len().to_string();
+        assert_eq!(answer.header("content-length"), Some(&*length), "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn r_s03_versions_and_forms_are_checked() {
     let server = Server::start().await;
