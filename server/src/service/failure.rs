@@ -72,6 +72,7 @@ pub(super) fn of_filter(error: &FilterError, text: &str) -> ServiceError {
         FilterErrorKind::NullLiteral => {
             of_null(&text.chars().take(error.column - 1).collect::<String>())
         }
+        FilterErrorKind::NoBoolean => of_no_boolean(error, text),
         FilterErrorKind::Syntax => {
             // The service tells where it was when it had read what it did not expect.
             let position = error.column - 1 + error.length;
@@ -97,6 +98,36 @@ fn of_null(before: &str) -> ServiceError {
     ))
 }
 
+/// What the service says of a key or Timestamp that an operator takes for a condition; of `and` and `or` it says of
+/// which types the operands are.
+fn of_no_boolean(error: &FilterError, text: &str) -> ServiceError {
+    let (begin, length) = (error.column - 1, error.length);
+    let part = |from, count| text.chars().skip(from).take(count).collect::<String>();
+    let (before, name, after) =
+        (part(0, begin), part(begin, length), part(begin + length, usize::MAX));
+    let (mut before, mut after) = (before.trim_end(), after.trim_start());
+    while let (Some(outer), Some(rest)) = (before.strip_suffix('('), after.strip_prefix(')')) {
+        (before, after) = (outer.trim_end(), rest.trim_start());
+    }
+    let is_other = |c: char| !c.is_ascii_alphanumeric();
+    let left = before.rsplit(is_other).next().unwrap_or_default();
+    let right = after.split(is_other).next().unwrap_or_default();
+    let own = if name == "Timestamp" { "Edm.DateTime" } else { "Edm.String" };
+    // `and` binds more tightly than `or`, and `not` than both.
+    let (operator, operands) = match (left, right) {
+        ("or" | "", "and") => ("And", (own, "Edm.Boolean")),
+        ("", "or") => ("Or", (own, "Edm.Boolean")),
+        ("and", _) => ("And", ("Edm.Boolean", own)),
+        ("or", _) => ("Or", ("Edm.Boolean", own)),
+        _ => return ErrorCode::InvalidInput.because(format_args!("{error}.")),
+    };
+    let (left, right) = operands;
+    ErrorCode::InvalidInput.because(format_args!(
+        "A binary operator with incompatible types was detected. Found operand types '{left}' and '{right}' for \
+         operator kind '{operator}'."
+    ))
+}
+
 /// An error and its causes in one line.
 pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
@@ -107,4 +138,38 @@ pub(crate) fn chain(error: &Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tablestone::Filter;
+
+    use super::*;
+
+    /// R-S06: the first is what the .NET and Java SDKs' tests expect of the service; the others follow its rule.
+    #[test]
+    fn r_s06_operands_that_are_no_booleans_are_told() {
+        let told = |text: &str| {
+            let error = text.parse::<Filter>().expect_err(text);
+            of_filter(&error, text).message().to_owned()
+        };
+        for (text, left, right, operator) in [
+            ("(PartitionKey ) and (RowKey ge '000050')", "String", "Boolean", "And"),
+            ("A eq 1 and Timestamp", "Boolean", "DateTime", "And"),
+            ("A or (( RowKey ))", "Boolean", "String", "Or"),
+            ("A or RowKey and B", "String", "Boolean", "And"),
+            ("A and RowKey or B", "Boolean", "String", "And"),
+            ("A and (RowKey or B)", "String", "Boolean", "Or"),
+            ("é eq '€' and (B or RowKey)", "Boolean", "String", "Or"),
+        ] {
+            let expected = format!(
+                "A binary operator with incompatible types was detected. Found operand types 'Edm.{left}' and \
+                 'Edm.{right}' for operator kind '{operator}'."
+            );
+            assert_eq!(told(text), expected, "{text}");
+        }
+        for text in ["RowKey", "not RowKey and A", "(RowKey)"] {
+            assert!(told(text).contains("are no Booleans"), "{text}");
+        }
+    }
 }
