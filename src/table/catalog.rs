@@ -8,15 +8,14 @@
 //! name and holds its id, each as a varint. In partition "loads" are tables that have no name [yet](loads).
 
 mod loads;
+mod registry;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
+use std::sync::Arc;
 
 use self::loads::Loads;
 pub(super) use self::loads::{Begun, LOADS, LoadedName};
-use crate::activity::{Activity, Tally};
+use self::registry::Registry;
+use crate::activity::Activity;
 use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Damage, Error, Result};
@@ -61,57 +60,8 @@ pub struct TableList {
 /// Names to incarnations, with the incarnations that handles are open on.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    open: Mutex<Open>,
+    open: Registry,
     loads: Loads,
-}
-
-/// The incarnations that handles are open on, and what was done through handles.
-#[derive(Debug, Default)]
-struct Open {
-    /// An incarnation without handles costs nothing but its catalog entry (R-E03), once others take its place.
-    incarnations: HashMap<TableId, (Weak<Incarnation>, Arc<Tally>)>,
-    /// What was done through handles on those that are no longer here.
-    before: Activity,
-}
-
-impl Open {
-    /// The incarnation with this id; all handles on a table share one.
-    fn enter(&mut self, id: TableId, name: &str, named_at: Version) -> Arc<Incarnation> {
-        if let Some(incarnation) = self.get(id) {
-            return incarnation;
-        }
-        if self.incarnations.len() == self.incarnations.capacity() {
-            self.forget_closed();
-        }
-        let tally = Arc::default();
-        let incarnation = Incarnation::new(id, name, named_at, Arc::clone(&tally));
-        let entry = (Arc::downgrade(&incarnation), tally);
-        if let Some((_, closed)) = self.incarnations.insert(id, entry) {
-            self.before += closed.sum();
-        }
-        incarnation
-    }
-
-    fn get(&self, id: TableId) -> Option<Arc<Incarnation>> {
-        self.incarnations.get(&id).and_then(|(incarnation, _)| incarnation.upgrade())
-    }
-
-    fn forget_closed(&mut self) {
-        let before = &mut self.before;
-        self.incarnations.retain(|_, (incarnation, tally)| {
-            let is_open = incarnation.strong_count() > 0;
-            if !is_open {
-                *before += tally.sum();
-            }
-            is_open
-        });
-    }
-
-    fn activity(&self) -> Activity {
-        let mut sum = self.before;
-        self.incarnations.values().for_each(|(_, tally)| sum += tally.sum());
-        sum
-    }
 }
 
 /// Why a name cannot be given, and the version from which on that is visible.
@@ -161,7 +111,7 @@ impl Catalog {
         payload.put(NEXT_ID, &encode_id(next.next()));
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
-        Applied::done(version, self.open.lock().enter(next, name, version))
+        Applied::done(version, self.open.lock(next).enter(next, name, version))
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
@@ -187,9 +137,9 @@ impl Catalog {
         if !was_blank || !is_blank(id) {
             payload.delete_range(&low, &high);
         }
-        // Whoever sees the drop finds its handles marked. The registry is locked before there is anything that
+        // Whoever sees the drop finds its handles marked. The registry's part is locked before there is anything that
         // others could wait for.
-        let open = self.open.lock();
+        let open = self.open.lock(id);
         let mark = |version| {
             if let Some(open) = open.get(id) {
                 open.drop_at(version);
@@ -260,12 +210,17 @@ impl Catalog {
         pipeline: &Pipeline,
         name: &str,
     ) -> Result<(Version, Option<Arc<Incarnation>>)> {
-        // The registry's lock keeps a drop from coming between look-up and entry. A drop
-        // waits for it with all latches held, so what has to come from disk is read before.
-        lookup(pipeline, name.as_bytes())?;
-        let mut open = self.open.lock();
-        let Entry { version, id } = lookup(pipeline, name.as_bytes())?;
-        Ok((version, id.map(|id| open.enter(id, name, version))))
+        let mut found = lookup(pipeline, name.as_bytes())?;
+        while let Some(id) = found.id {
+            // The registry's lock keeps a drop from coming between look-up and entry. A drop
+            // waits for it with all latches held, so what has to come from disk was read before.
+            let mut open = self.open.lock(id);
+            found = lookup(pipeline, name.as_bytes())?;
+            if found.id == Some(id) {
+                return Ok((found.version, Some(open.enter(id, name, found.version))));
+            }
+        }
+        Ok((found.version, None))
     }
 
     /// The incarnation that a name stood for at a version that a snapshot keeps. It may be dropped since, of which who
@@ -278,12 +233,12 @@ impl Catalog {
     ) -> Result<Arc<Incarnation>> {
         let Entry { id, version } = lookup_at(pipeline, name.as_bytes(), at)?;
         let id = id.ok_or_else(|| Error::TableNotFound(name.into()))?;
-        Ok(self.open.lock().enter(id, name, version))
+        Ok(self.open.lock(id).enter(id, name, version))
     }
 
     /// What was done through handles on any table.
     pub(super) fn activity(&self) -> Activity {
-        self.open.lock().activity()
+        self.open.activity()
     }
 }
 
@@ -347,8 +302,8 @@ fn in_catalog(pipeline: &Pipeline, damage: Damage) -> Error {
 #[cfg(test)]
 impl Catalog {
     /// Holds up whoever needs the registry.
-    pub(super) fn locked(&self) -> impl Drop + '_ {
-        self.open.lock()
+    pub(super) fn locked(&self) -> Vec<impl Drop + '_> {
+        self.open.lock_all()
     }
 }
 
