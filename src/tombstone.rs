@@ -36,6 +36,8 @@ pub(crate) struct Stretch<'a> {
     pub(crate) end: Option<&'a [u8]>,
     /// Entries in it with a smaller version are deleted.
     pub(crate) version: Version,
+    /// How many fragments start at or before it.
+    fragments: usize,
 }
 
 impl Stretch<'_> {
@@ -95,17 +97,28 @@ impl RangeTombstones {
 
     /// The keys around `key` that share its fate at `at`, for walks in key order.
     pub(crate) fn stretch_at(&self, key: &[u8], at: Version) -> Stretch<'_> {
-        let after = self.fragments.partition_point(|f| *f.start <= *key);
+        self.stretch(key, at, self.fragments.partition_point(|f| *f.start <= *key))
+    }
+
+    /// The same, which takes a few comparisons if `key` is in a stretch beside `near`, whatever the number of them.
+    pub(crate) fn stretch_near(&self, near: &Stretch<'_>, key: &[u8], at: Version) -> Stretch<'_> {
+        let after = partition_point_near(&self.fragments, near.fragments, |f| *f.start <= *key);
+        self.stretch(key, at, after)
+    }
+
+    /// The same; `after` fragments start at or before `key`.
+    fn stretch(&self, key: &[u8], at: Version, after: usize) -> Stretch<'_> {
         let before = after.checked_sub(1).and_then(|at| Some((at, self.fragments.get(at)?)));
         match before {
             Some((fragment, f)) if *key < *f.end => {
                 let version = self.covers.newest_at(fragment, at);
-                Stretch { start: &f.start, end: Some(&*f.end), version }
+                Stretch { start: &f.start, end: Some(&*f.end), version, fragments: after }
             }
             _ => Stretch {
                 start: before.map_or(&[], |(_, f)| &*f.end),
                 end: self.fragments.get(after).map(|f| &*f.start),
                 version: Version::ZERO,
+                fragments: after,
             },
         }
     }
@@ -120,7 +133,8 @@ impl RangeTombstones {
         let from = self.fragments.partition_point(|f| *f.end <= *first);
         let fragments = self.fragments.iter().enumerate().skip(from);
         let stretches = fragments.take_while(move |(_, f)| *f.start <= *last).map(move |(i, f)| {
-            Stretch { start: &f.start, end: Some(&*f.end), version: self.covers.newest_at(i, at) }
+            let version = self.covers.newest_at(i, at);
+            Stretch { start: &f.start, end: Some(&*f.end), version, fragments: i + 1 }
         });
         stretches.filter(|stretch| stretch.version > Version::ZERO)
     }
@@ -130,6 +144,30 @@ impl RangeTombstones {
         let first = self.fragments.partition_point(|f| *f.end <= *start);
         *start < *end && self.fragments.get(first).is_some_and(|f| *f.start < *end)
     }
+}
+
+/// As [`slice::partition_point`], by comparisons that grow with the logarithm of its distance from `near`.
+fn partition_point_near<T>(
+    items: &[T],
+    near: usize,
+    mut is_before: impl FnMut(&T) -> bool,
+) -> usize {
+    let (before, after) = items.split_at(near.min(items.len()));
+    if before.last().is_none_or(&mut is_before) {
+        let mut step = 1;
+        while after.get(step - 1).is_some_and(&mut is_before) {
+            step *= 2;
+        }
+        let between = after.get(step / 2..after.len().min(step - 1)).unwrap_or_default();
+        return before.len() + step / 2 + between.partition_point(is_before);
+    }
+    let mut step = 2;
+    while before.iter().nth_back(step - 1).is_some_and(|item| !is_before(item)) {
+        step *= 2;
+    }
+    let from = (before.len() + 1).saturating_sub(step);
+    let between = before.get(from..before.len() - step / 2).unwrap_or_default();
+    from + between.partition_point(is_before)
 }
 
 /// Cuts overlapping ranges at every start and end, in key order, and leaves out what none covers. `all` is in
@@ -159,6 +197,8 @@ fn fragment(all: &[RangeTombstone]) -> Vec<Fragment> {
 #[derive(Debug, Default)]
 struct Covers {
     fragments: usize,
+    /// The first node that has any, which is a fragment where no range is about several.
+    first: usize,
     /// Of one node after the other, newest first.
     versions: Vec<Version>,
     /// How many versions are at nodes before each.
@@ -200,15 +240,16 @@ impl Covers {
             starts.resize(starts.len().max(node + 1), number);
         }
         starts.resize(2 * fragments.len() + 1, placed.len());
+        let first = placed.first().map_or(0, |(node, _)| *node);
         let versions = placed.into_iter().map(|(_, Reverse(version))| version).collect();
-        Self { fragments: fragments.len(), versions, starts }
+        Self { fragments: fragments.len(), first, versions, starts }
     }
 
     /// The newest version at or before `at` that covers a fragment; [`Version::ZERO`] if none does.
     fn newest_at(&self, fragment: usize, at: Version) -> Version {
         let mut newest = Version::ZERO;
         let mut node = self.fragments + fragment;
-        while node > 0 {
+        while node >= self.first.max(1) {
             let versions = self.at_node(node);
             let newer = versions.partition_point(|version| *version > at);
             newest = newest.max(versions.get(newer).copied().unwrap_or_default());
@@ -258,11 +299,47 @@ mod tests {
         }
     }
 
+    /// A scan over partitions of which each was deleted by its range searches for each of them (R-E19).
+    #[test]
+    fn the_next_range_is_found_without_a_search_through_all() {
+        let of = |number: u16| RangeTombstone {
+            start: (2 * number).to_be_bytes().into(),
+            end: (2 * number + 1).to_be_bytes().into(),
+            version: Version::from_ticks(u64::from(number) + 1),
+        };
+        let set = RangeTombstones::new((0..16_000).map(of).collect());
+        assert_eq!(set.covers.first, set.covers.fragments, "each is at its own node alone");
+        let items: Vec<usize> = (0..16_000).collect();
+        for (near, to, most) in
+            [(7, 7, 2), (7, 8, 3), (8, 7, 3), (0, 1, 2), (15_999, 16_000, 2), (0, 16_000, 30)]
+        {
+            let mut looks = 0;
+            let found = partition_point_near(&items, near, |item| {
+                looks += 1;
+                *item < to
+            });
+            assert_eq!(found, to);
+            assert!(looks <= most, "{looks} from {near} to {to}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_partition_point_is_the_same_from_everywhere(
+            len in 0usize..40,
+            at in 0usize..41,
+            near in 0usize..45,
+        ) {
+            let items: Vec<usize> = (0..len).collect();
+            let expected = items.partition_point(|item| *item < at);
+            prop_assert_eq!(partition_point_near(&items, near, |item| *item < at), expected);
+        }
+
         #[test]
         fn covering_agrees_with_a_linear_search(
             all in proptest::collection::vec(tombstone(), 0..12),
             key in 0u8..22,
+            near in 0u8..22,
             at in 0u64..12,
         ) {
             let at = Version::from_ticks(at);
@@ -277,6 +354,8 @@ mod tests {
             let stretch = set.stretch_at(&[key], at);
             prop_assert_eq!(stretch.version, expected);
             prop_assert!(stretch.contains(&[key]));
+            let near = set.stretch_near(&set.stretch_at(&[near], at), &[key], at);
+            prop_assert_eq!((near.start, near.end, near.version), (stretch.start, stretch.end, expected));
             for other in (0..22).filter(|&other| stretch.contains(&[other])) {
                 prop_assert_eq!(set.covering(&[other], at), expected);
             }

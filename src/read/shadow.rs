@@ -2,7 +2,7 @@
 //!
 //! Invariant: what it says of a key is what all sets of the view together say of it at the scan's
 //! version. A walk in key order stays in one stretch of keys for long, so a set is searched once
-//! a stretch.
+//! a stretch, from the stretch before.
 
 use crate::tombstone::{RangeTombstones, Stretch};
 use crate::version::Version;
@@ -43,7 +43,7 @@ impl<'a> Shadow<'a> {
         let at = self.at;
         let stretches = self.walks.iter_mut().map(|walk| {
             if !walk.stretch.contains(key) {
-                walk.stretch = walk.set.stretch_at(key, at);
+                walk.stretch = walk.set.stretch_near(&walk.stretch, key, at);
             }
             walk.stretch
         });

@@ -43,6 +43,7 @@ impl SstCursor<'_> {
     /// Positions on the newest entry of the last key, or of the last before `before`.
     pub(super) fn seek_last(&mut self, before: Option<&[u8]>) -> Result<()> {
         self.leave();
+        self.run.begin();
         let place = match before {
             Some(key) => self.reader.place(key, NEWEST, self.caching)?,
             None => None,

@@ -2,21 +2,27 @@
 //!
 //! A run is the entries between two restarts a few apart. They are decoded once, each key with the
 //! place of its first entry, and given back from the last; then the run before is decoded. A key
-//! whose entries reach back into the run before is followed there.
+//! whose entries reach back into the run before is followed there. The first run after a seek is short, and each is
+//! longer than the one after it: who seeks may want a few keys only, as a scan that passes range tombstones in reverse
+//! wants one of each range.
 
 use super::block::Block;
 use crate::error::Damage;
 
-/// Restarts in a run: at most about 2 KiB of small entries are decoded for one key.
-const RESTARTS: usize = 4;
+/// Restarts in the first run after a seek.
+const FIRST_RESTARTS: usize = 1;
+/// The most that a run has: at most about 2 KiB of small entries are decoded for one key.
+const MOST_RESTARTS: usize = 4;
 
 /// Keys before the current entry, to be given back from the last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Run {
     keys: Vec<u8>,
     items: Vec<Item>,
     /// Number of the restart at which the run begins.
     restart: usize,
+    /// How many restarts the next is to have.
+    restarts: usize,
     /// The key of the entry being decoded.
     key: Vec<u8>,
 }
@@ -38,7 +44,20 @@ pub(super) enum FirstEntry {
     Unknown,
 }
 
+impl Default for Run {
+    fn default() -> Self {
+        let (keys, items, key) = (Vec::new(), Vec::new(), Vec::new());
+        Self { keys, items, restart: 0, restarts: FIRST_RESTARTS, key }
+    }
+}
+
 impl Run {
+    /// Is to begin anew, from where a seek leads.
+    pub(super) fn begin(&mut self) {
+        self.clear();
+        self.restarts = FIRST_RESTARTS;
+    }
+
     #[inline]
     pub(super) fn clear(&mut self) {
         self.keys.clear();
@@ -58,7 +77,8 @@ impl Run {
     ) -> Result<(), Damage> {
         self.clear();
         self.key.clear();
-        self.restart = end.saturating_sub(RESTARTS);
+        self.restart = end.saturating_sub(self.restarts);
+        self.restarts = MOST_RESTARTS.min(2 * self.restarts);
         let mut at = block.restart(self.restart);
         while at < block.restart(end) {
             let entry = block.entry(at)?;
@@ -102,5 +122,10 @@ impl Run {
             }
             self.items.pop();
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
     }
 }

@@ -1,5 +1,6 @@
 //! Whole files: what is written is what is read, and damage never is.
 
+mod backward;
 mod damage;
 mod helped;
 mod lookups;
