@@ -39,7 +39,7 @@ pub use handle::Commit;
 pub(crate) use import::{ImportRows, import};
 pub(crate) use payload::{Payload, Prepared};
 pub(crate) use pipeline::Pipeline;
-pub(crate) use ranges::delete_rows;
+pub(crate) use ranges::{FewRows, delete_rows};
 pub(crate) use recovery::open;
 pub use recovery::{RecoveryReport, TornTail};
 pub(crate) use waiters::thread_waker;

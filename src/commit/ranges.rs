@@ -1,4 +1,4 @@
-//! Deleting ranges of a partition, by themselves or with the operations of a batch.
+//! Deleting ranges of a partition, by themselves or with the operations of a batch, and what a table has.
 //!
 //! Invariant: what is deleted is older than the commit: a row that has the version of a range tombstone is not. So
 //! what a batch stores stays, wherever its ranges are.
@@ -9,12 +9,14 @@ use std::ops::Bound;
 use super::batch::Incarnation;
 use super::draft::Rows;
 use super::handle::Applied;
+use super::payload::Payload;
 use super::pipeline::Pipeline;
 use crate::error::Result;
 use crate::key::{self, TableId};
 use crate::levels::View;
 use crate::read::{
-    self, Direction, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, Span, StopReason, Take,
+    self, Direction, HookResult, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, Span,
+    StopReason, Take,
 };
 use crate::version::Version;
 
@@ -22,6 +24,12 @@ use crate::version::Version;
 /// than a range tombstone counts as: the tombstone costs every read of the database a little until it is applied
 /// to each file in its range, which is rewritten for it if compactions do not come by.
 const DELETION_BYTES: usize = 128;
+
+/// A table that is dropped has its entities deleted one by one if they are no more than these, tombstones that are met
+/// included, as all writers wait meanwhile,
+const MOST_OF_TABLE: usize = 64;
+/// and if their encoded keys have no more bytes than this, so that a drop is small, for which there is always room.
+const MOST_OF_TABLE_BYTES: usize = 8 << 10;
 
 /// Bounds on the RowKeys of a partition.
 pub(crate) type RowBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -90,6 +98,54 @@ pub(crate) fn delete_rows(
     Applied::done(version, version)
 }
 
+/// The entities of a table, where they are few and in memory.
+#[derive(Debug, Default)]
+pub(crate) struct FewRows {
+    /// Of each partition, by its encoded prefix, the encoded RowKeys.
+    partitions: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+    bytes: usize,
+}
+
+impl FewRows {
+    /// Those of a table with keys in [low, high), if all are in memory and a short look finds them. Nobody may write
+    /// to it from then on until they are deleted. Where files may have some, a range has these go unread.
+    pub(crate) fn in_memory(
+        pipeline: &Pipeline,
+        table: TableId,
+        low: &[u8],
+        high: &[u8],
+    ) -> Option<Self> {
+        let view = pipeline.tree().view();
+        if view.levels.may_have(low, high) {
+            return None;
+        }
+        let few = MOST_OF_TABLE.min(view.active.range_tombstone_bytes() / DELETION_BYTES);
+        let mut rows = Self::default();
+        let mut note = |row: RowRef<'_>| {
+            rows.note(key::encode_partition(table, row.partition_key), encoded(row.row_key));
+            Ok(())
+        };
+        let are_all = look(pipeline, &view, table, &ScanRange::all(), few, &mut note);
+        (are_all.unwrap_or(false) && rows.bytes <= MOST_OF_TABLE_BYTES).then_some(rows)
+    }
+
+    fn note(&mut self, prefix: Vec<u8>, row_key: Vec<u8>) {
+        self.bytes += prefix.len() + row_key.len();
+        match self.partitions.last_mut() {
+            Some((last, row_keys)) if *last == prefix => row_keys.push(row_key),
+            _ => self.partitions.push((prefix, vec![row_key])),
+        }
+    }
+
+    /// Has them deleted by a payload.
+    pub(crate) fn delete(&self, payload: &mut Payload) {
+        for (prefix, row_keys) in &self.partitions {
+            payload.rows(prefix, row_keys.len());
+            row_keys.iter().for_each(|row_key| payload.delete_encoded(row_key));
+        }
+    }
+}
+
 /// The encoded RowKeys in the range, if a short look finds them all.
 fn few_rows(
     pipeline: &Pipeline,
@@ -98,17 +154,34 @@ fn few_rows(
     range: &ScanRange,
     few: usize,
 ) -> Result<Option<Vec<Vec<u8>>>> {
+    let mut row_keys = Vec::new();
+    let mut note = |row: RowRef<'_>| {
+        row_keys.push(encoded(row.row_key));
+        Ok(())
+    };
+    let are_all = look(pipeline, view, table, range, few, &mut note)?;
+    Ok(are_all.then_some(row_keys))
+}
+
+/// Notes the entities in the range that a short look finds, and says whether it finds them all.
+fn look(
+    pipeline: &Pipeline,
+    view: &View,
+    table: TableId,
+    range: &ScanRange,
+    few: usize,
+    note: &mut dyn FnMut(RowRef<'_>) -> HookResult<()>,
+) -> Result<bool> {
     let limits = ScanLimits { examined: Some(few.max(1) as u64), ..ScanLimits::default() };
     let ranges = std::slice::from_ref(range);
     let request = ScanRequest { table, ranges, direction: Direction::Forward, start: None };
-    let mut row_keys = Vec::new();
-    let mut note = |row: RowRef<'_>| {
-        let mut row_key = Vec::with_capacity(row.row_key.len() + 1);
-        key::push_component(&mut row_key, row.row_key);
-        row_keys.push(row_key);
-        Ok(())
-    };
-    let hooks = ScanHooks { predicate: None, take: Take::Keys(&mut note) };
+    let hooks = ScanHooks { predicate: None, take: Take::Keys(note) };
     let page = read::scan(view, request, &limits, hooks, Version::MAX, pipeline.clock())?;
-    Ok((page.stop == StopReason::End).then_some(row_keys))
+    Ok(page.stop == StopReason::End)
+}
+
+fn encoded(row_key: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::with_capacity(row_key.len() + 1);
+    key::push_component(&mut encoded, row_key);
+    encoded
 }

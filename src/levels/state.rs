@@ -108,6 +108,11 @@ impl LevelState {
         found.sum::<u64>() >= bytes
     }
 
+    /// Whether any file may have keys in [low, high].
+    pub(crate) fn may_have(&self, low: &[u8], high: &[u8]) -> bool {
+        self.any_overlap(Level::all(), low, high)
+    }
+
     /// All files with their levels.
     pub(crate) fn files(&self) -> impl DoubleEndedIterator<Item = (Level, &Arc<TableFile>)> {
         Level::all().flat_map(|level| self.level(level).iter().map(move |file| (level, file)))

@@ -16,7 +16,7 @@ use self::loads::Loads;
 pub(super) use self::loads::{Begun, LOADS, LoadedName};
 use self::registry::Registry;
 use crate::activity::Activity;
-use crate::commit::{Applied, Incarnation, Payload, Pipeline, Prepared};
+use crate::commit::{Applied, FewRows, Incarnation, Payload, Pipeline, Prepared};
 use crate::entry::Kind;
 use crate::error::{Damage, Error, Result};
 use crate::key::{self, TableId};
@@ -114,7 +114,8 @@ impl Catalog {
         Applied::done(version, self.open.lock(next).enter(next, name, version))
     }
 
-    /// Drops a table: its name goes, and a range tombstone covers its keys, in one commit.
+    /// Drops a table: its name goes, and a range tombstone covers its keys, or its entities are deleted if they are few
+    /// and in memory, in one commit.
     pub(super) fn drop_table(&self, pipeline: &Pipeline, name: &str) -> Applied<Version> {
         // Every writer waits for the latches, so what has to come from disk is read before. Rows that are damaged
         // are rows: a table can be dropped whatever became of them.
@@ -133,9 +134,12 @@ impl Catalog {
         payload.rows(&names(), 1);
         payload.delete(name.as_bytes());
         let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
-        // Tables that come and go unused leave nothing behind.
-        if !was_blank || !is_blank(id) {
-            payload.delete_range(&low, &high);
+        // Tables that come and go with little in them leave no range behind: a memtable is full of few, and each has
+        // all of them put in order anew while every writer waits.
+        match FewRows::in_memory(pipeline, id, &low, &high) {
+            Some(few) => few.delete(&mut payload),
+            None if was_blank && is_blank(id) => {}
+            None => payload.delete_range(&low, &high),
         }
         // Whoever sees the drop finds its handles marked. The registry's part is locked before there is anything that
         // others could wait for.

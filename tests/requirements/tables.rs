@@ -2,7 +2,7 @@
 //! empty when created again.
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Error, Precondition};
+use tablestone::{Batch, Durability, Error, Options, Precondition};
 
 use crate::support::sim::open;
 use crate::support::{Depth, TestDb, all_rows};
@@ -221,6 +221,48 @@ fn r_e17_thousands_of_rounds_leave_nothing() {
     let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
     assert!(entries <= 2, "{entries} entries are left");
     assert_eq!(stats.range_tombstones, 0);
+}
+
+/// A range that deletes a table counts as 32 KiB of a memtable: three hundred would have it flushed.
+#[test]
+fn r_e17_tables_with_few_rows_leave_no_ranges() {
+    let mut db = TestDb::with(Options::default().durability(Durability::Os));
+    for _ in 0..300 {
+        let t = db.t();
+        for (partition_key, row_key) in [("", ""), ("p", "r"), ("p", "s"), ("p\0", "r")] {
+            t.insert(partition_key, row_key, "v").wait().unwrap();
+        }
+        t.delete("p", "r", Precondition::Exists).wait().unwrap();
+        let snapshot = db.snapshot();
+        db.drop_table("t").wait().unwrap();
+        let before: Vec<_> = snapshot.table("t").unwrap().query().keyed_rows().collect();
+        assert_eq!(before.len(), 3);
+    }
+    let stats = db.stats();
+    assert_eq!((stats.flushes, stats.range_tombstones), (0, 0));
+    assert!(stats.memtable_bytes < 300 * 2_048, "{}", stats.memtable_bytes);
+    db.reopen();
+    assert!(all_rows(&db.t()).is_empty());
+}
+
+/// What lies in one partition or many, and what takes many bytes, goes as well.
+#[test]
+fn r_e17_a_table_is_empty_whether_few_or_many_rows_were_dropped() {
+    let db = TestDb::new();
+    for (rows, key_len) in [(63, 4), (64, 4), (65, 4), (200, 4), (20, 1_000)] {
+        for partitions in [1, rows] {
+            let t = db.t();
+            for row in 0..rows {
+                let (partition_key, row_key) = (row % partitions, format!("{row:0key_len$}"));
+                t.insert(partition_key.to_string(), row_key, "v").wait().unwrap();
+            }
+            let id_shows = db.snapshot();
+            db.drop_table("t").wait().unwrap();
+            assert_eq!(all_rows(&id_shows.table("t").unwrap()).len(), rows);
+            assert!(all_rows(&db.t()).is_empty());
+            db.drop_table("t").wait().unwrap();
+        }
+    }
 }
 
 #[test]
