@@ -7,7 +7,8 @@ use super::super::manifest::{Manifest, ManifestId};
 use super::super::recover::{Recovered, make_durable, recover};
 use super::manifest::{edit, last_edit, manifest_path, read, tombstone, whole, written};
 use super::*;
-use crate::env::CrashStyle;
+use crate::env::{CrashStyle, Fault, Operation};
+use crate::error::Error;
 
 /// A manifest of four edits as it is opened to write, and then given one more edit. What that comes to, and in which
 /// manifest it is.
@@ -48,6 +49,23 @@ fn a_new_manifest_follows_one_that_may_not_go_on() {
         let (env, _) = written();
         change(&env);
         assert_eq!(reopened(&env, mode).0, ManifestId(expected));
+    }
+}
+
+/// R-E10: what cannot be made durable is not relied upon.
+#[test]
+fn r_e10_a_manifest_that_cannot_be_made_durable_opens_nothing() {
+    let path = manifest_path(1).display().to_string();
+    for (on, name) in
+        [(Operation::Write, &*path), (Operation::Sync, &path), (Operation::SyncDir, DIR)]
+    {
+        let (env, _) = written();
+        let end = recover(&*env.disk(), Path::new(DIR), Recovery::Strict).unwrap().unwrap().end;
+        env.fail(Fault { times: 1, ..Fault::new(on, name, std::io::ErrorKind::Other) });
+        match make_durable(&*env.disk(), Path::new(DIR), end) {
+            Err(Error::Io(_)) => {}
+            made => panic!("{on:?}: {:?}", made.is_ok()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 mod crashes;
+mod failures;
 mod reuse;
 mod rotation;
 mod segments;

@@ -54,6 +54,24 @@ fn a_writeback_that_failed_fails_the_log() {
     }
 }
 
+/// Also where the next does not wait for anything.
+#[test]
+fn a_writeback_that_failed_fails_the_next_that_begins() {
+    type Begin = fn(&mut Writer) -> Result<()>;
+    let asked: Begin = |writer| writer.begin_writeback().map(drop);
+    let due: Begin = |writer| writer.next_writeback().map(drop);
+    for begin in [asked, due] {
+        let env = machine(1);
+        let mut writer = create(&env);
+        append(&mut writer, &records(1, &[10])).unwrap();
+        let begun = writer.begin_writeback().unwrap();
+        env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
+        assert!(matches!(begun.settle(), Err(Error::Poisoned(_))));
+        assert!(matches!(begin(&mut writer), Err(Error::Poisoned(_))));
+        assert!(matches!(append(&mut writer, &records(2, &[10])), Err(Error::Poisoned(_))));
+    }
+}
+
 /// Those of a device that is slower than they come would wait for each other.
 #[test]
 fn none_is_begun_beside_one_that_is_due() {
