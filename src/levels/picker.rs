@@ -432,3 +432,6 @@ pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
     }
     Some(Task::Rewrite(Inputs { files, output }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -277,6 +277,27 @@ fn files_are_read_within_bounds() {
     assert_eq!(read(&env, Recovery::Strict).unwrap(), states[3], "a torn end");
 }
 
+/// Files of one level that overlap, or have one key, would hide each other's entries.
+#[test]
+fn r_e22_files_that_overlap_are_damage() {
+    for (last, is_damage) in [(4, false), (5, true), (6, true)] {
+        let env = SimEnv::new(1);
+        env.disk().create_dir_all(Path::new(DIR)).unwrap();
+        let file = |id, first, last| FileRecord {
+            level: Level::ONE,
+            gc_bound: v(0),
+            meta: meta(id, &[first], &[last]),
+        };
+        let added = vec![file(50, 0, last), file(51, 5, 9)];
+        let edit = Edit { added, next_file: FileId::new(60), ..edit(1) };
+        let mut manifest = Manifest::new(env.disk(), DIR.into(), ManifestId::NONE);
+        manifest.commit(Some(&edit), || edit.clone(), Vec::new).unwrap();
+        let found = read(&env, Recovery::Strict);
+        let is_found = matches!(&found, Err(Error::Corruption(_)));
+        assert_eq!(is_found, is_damage, "{last}: {found:?}");
+    }
+}
+
 #[test]
 fn an_edit_that_does_not_follow_is_damage() {
     let mut inventory = Inventory::new();
@@ -293,6 +314,9 @@ fn an_edit_that_does_not_follow_is_damage() {
     for edit in wrong {
         assert!(inventory.clone().apply(edit).is_err());
     }
+    let next = edit(2).added.iter().map(|file| file.meta.id).max().unwrap();
+    let added = edit(2).added;
+    assert!(inventory.clone().apply(Edit { next_file: next, added, ..edit(2) }).is_err());
     let overlapping =
         FileRecord { level: Level::ONE, gc_bound: v(0), meta: meta(50, &[0], &[200]) };
     inventory.files.insert(FileId::new(50), overlapping);

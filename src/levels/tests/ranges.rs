@@ -75,6 +75,23 @@ fn ranges_that_are_little_of_their_files_wait_until_it_is_quiet() {
     world.check();
 }
 
+/// The end of a range is not in it: what is left of a file that ends there is its last row.
+#[test]
+fn r_e19_a_file_that_ends_where_a_range_does_keeps_its_last_row() {
+    let mut world = world(5, ROWS);
+    let state = world.levels();
+    let (_, file) = state.files().nth(2).unwrap();
+    let row = |key: &[u8]| u32::from_be_bytes(key.try_into().unwrap());
+    let (first, last) = (row(&file.meta.smallest), row(&file.meta.largest));
+    delete(&mut world, first..last);
+    world.flush();
+    for _ in 0..3 {
+        rest(&world, 6);
+    }
+    world.check();
+    assert_eq!((entries(&world), waiting(&world)), (u64::from(ROWS - (last - first)), 0));
+}
+
 #[test]
 fn a_range_that_is_a_good_part_of_a_file_is_gone_soon() {
     let mut world = world(2, ROWS);
