@@ -224,8 +224,10 @@ fn one_that_fails_leaves_nothing() {
         env.clear_faults();
         let left = env.list(Path::new(COPY));
         assert!(left.is_empty(), "{on:?} {name}: {left:?}");
+        assert_eq!(db.stats().live_snapshots, 0, "{on:?} {name}");
     }
     db.checkpoint(COPY).unwrap();
+    assert_eq!(db.stats().live_snapshots, 0, "what is written over may go, R-E20");
     assert_eq!(dump(&Database::open(COPY, sim_options(&env)).unwrap()), model);
     assert_eq!(dump(&db), model);
 }

@@ -1,5 +1,7 @@
 //! R-E13: a continuation is plain data, and stays valid whatever happens between two pages.
 
+use std::ops::Bound::Excluded;
+
 use tablestone::{Continuation, Precondition, Table};
 
 use crate::support::{TestDb, keys};
@@ -89,4 +91,16 @@ fn r_e13_a_reverse_query_goes_on_downwards_from_the_continuation_inclusive() {
     t.insert("p", "e", "").wait().unwrap();
     let page = t.query().reverse().continue_from(next).page().unwrap();
     assert_eq!(keys(&page), ["p/d", "p/c", "p/b"]);
+}
+
+/// One that names a bound which is excluded, as somebody may make up, does not bring its row in.
+#[test]
+fn r_e13_what_the_query_excludes_stays_out() {
+    let db = TestDb::new();
+    let (t, _) = half_read(&db);
+    let between = || t.query().partition("p").rows::<&str>((Excluded("d"), Excluded("h")));
+    let page = between().reverse().continue_from(Continuation::new("p", "h")).page().unwrap();
+    assert_eq!(keys(&page), ["p/f"]);
+    let page = between().continue_from(Continuation::new("p", "d")).page().unwrap();
+    assert_eq!(keys(&page), ["p/f"]);
 }

@@ -43,6 +43,34 @@ fn stuck() -> (Arc<AtomicBool>, TestDb, Table, u32) {
     (stuck, db, t, written)
 }
 
+fn stuck_env(machine: &SimEnv) -> HookedEnv {
+    HookedEnv::new(machine.clone(), |path| {
+        if is_table_file(path) { Err(io::Error::other("the shelf is full")) } else { Ok(()) }
+    })
+}
+
+/// The same on a machine that is simulated.
+fn stuck_sim() -> (SimEnv, Database, Table) {
+    let machine = SimEnv::new(1);
+    let options = sim_options(&machine).env(Arc::new(stuck_env(&machine))).busy_timeout(TIMEOUT);
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut rows = 0u32..10_000;
+    assert!(rows.any(|row| t.insert("p", row.to_be_bytes(), [3; 500]).wait().is_err()));
+    machine.run_all();
+    (machine, db, t)
+}
+
+/// How often a task was woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn r_e24_a_writer_waits_no_longer_than_the_timeout_and_hears_the_reason() {
     let (_stuck, db, t, written) = stuck();
@@ -79,26 +107,31 @@ fn r_e24_nothing_is_kept_of_a_task_that_waits_no_longer() {
     until("timers have passed", || Arc::strong_count(&caller) == 1);
 }
 
+/// Nor of one that has heard that the engine is busy, though nothing ends the stall.
+#[test]
+fn r_e24_nothing_is_kept_of_a_task_that_heard_it_is_busy() {
+    let (machine, db, t) = stuck_sim();
+    let (caller, before) = (Arc::new(Count::default()), db.stats());
+    let waker = Waker::from(Arc::clone(&caller));
+    let mut commit = t.insert("p", "late", "");
+    assert!(Pin::new(&mut commit).poll(&mut Context::from_waker(&waker)).is_pending());
+    machine.advance(TIMEOUT);
+    machine.run_all();
+    assert_eq!(caller.0.load(Ordering::Relaxed), 1, "its timer has fired");
+    match Pin::new(&mut commit).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(Err(Error::Busy { waited, .. })) => assert_eq!(waited, TIMEOUT),
+        other => panic!("{other:?}"),
+    }
+    drop(waker);
+    assert_eq!(Arc::strong_count(&caller), 1);
+    let after = db.stats();
+    assert_eq!((after.stalls, after.stall_time), (before.stalls + 1, before.stall_time + TIMEOUT));
+}
+
 /// However often a task is polled, one timer wakes it: by the waker it had last.
 #[test]
 fn r_e24_a_task_that_is_polled_often_sets_one_timer() {
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    let machine = SimEnv::new(1);
-    let env = HookedEnv::new(machine.clone(), |path| {
-        if is_table_file(path) { Err(io::Error::other("the shelf is full")) } else { Ok(()) }
-    });
-    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
-    let t = db.create_table("t").wait().unwrap();
-    let mut rows = 0u32..10_000;
-    assert!(rows.any(|row| t.insert("p", row.to_be_bytes(), [3; 500]).wait().is_err()));
-    machine.run_all();
-
+    let (machine, _db, t) = stuck_sim();
     let (earlier, last) = (Arc::new(Count::default()), Arc::new(Count::default()));
     let mut commit = t.insert("p", "late", "");
     let mut poll = |count: &Arc<Count>| {
@@ -156,6 +189,35 @@ fn r_e24_a_write_does_not_wait_beyond_its_timeout_for_its_turn() {
     assert!(
         matches!(&error, Error::Busy { reason, .. } if reason.contains("memtables")),
         "{error}"
+    );
+}
+
+/// A task neither: it is woken when its time is up, though its turn comes later.
+#[test]
+fn r_e24_a_task_is_woken_when_its_time_is_up_and_not_for_its_turn() {
+    // Less than any turn is off.
+    const SHORT: Duration = Duration::from_micros(50);
+    let machine = SimEnv::new(1);
+    let env = stuck_env(&machine);
+    let options = sim_options(&machine).env(Arc::new(env)).busy_timeout(SHORT);
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut held_back = (0..10_000u32).find_map(|n| {
+        let commit = t.insert("p", n.to_be_bytes(), [3; 500]);
+        format!("{commit:?}").contains("gated").then_some(commit)
+    });
+    let commit = held_back.as_mut().expect("memory is bounded");
+    let caller = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&caller));
+    let mut poll = || Pin::new(&mut *commit).poll(&mut Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    machine.advance(SHORT);
+    machine.run_all();
+    assert_eq!(caller.0.load(Ordering::Relaxed), 1);
+    let over = poll();
+    assert!(
+        matches!(&over, Poll::Ready(Err(Error::Busy { waited, .. })) if *waited == SHORT),
+        "{over:?}"
     );
 }
 
