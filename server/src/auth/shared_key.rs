@@ -293,6 +293,28 @@ mod tests {
         let request = Request::default();
         let failed = Err(ErrorCode::AuthenticationFailed);
         assert_eq!(request.signed("SharedKeyLite", &sent), failed);
+        // Nor what is sent for one entity for another: a key may end as the secondary's name does.
+        let entity = |key: &str| format!("/devstoreaccount1/t(PartitionKey='{key}',RowKey='')");
+        let (path, other) = (entity("a-secondary"), entity("a"));
+        let request = Request { path: &path, ..Request::default() };
+        let other = format!("{DATE}\n/devstoreaccount1{other}");
+        assert_eq!(request.signed("SharedKeyLite", &other), failed);
+        let path = path.replace("/devstoreaccount1", "");
+        let host = "devstoreaccount1-secondary.table.example.org";
+        let request = Request { host, path: &path, ..Request::default() };
+        let other = other.replace("/devstoreaccount1/t", "/t");
+        assert_eq!(request.signed("SharedKeyLite", &other), failed);
+    }
+
+    /// R-S08: a signature is for the account that it names.
+    #[test]
+    fn r_s08_a_signature_for_another_account_is_refused() {
+        let request = Request::default();
+        let signature = request.sign(&format!("{DATE}\n/devstoreaccount1/devstoreaccount1/Tables"));
+        let of = |name| request.authenticate(&format!("SharedKeyLite {name}:{signature}"));
+        assert_eq!(of("devstoreaccount1"), Ok(Grant::Key));
+        let failed = Err(ErrorCode::AuthenticationFailed);
+        assert_eq!([of("devstoreaccount2"), of("")], [failed.clone(), failed]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn table_signature(permissions: &str, range: [&str; 4]) -> String {
     query(&given, &string)
 }
 
-fn account_signature(permissions: &str, types: &str) -> String {
+pub(crate) fn account_signature(permissions: &str, types: &str) -> String {
     let string =
         format!("devstoreaccount1\n{permissions}\nt\n{types}\n\n{EXPIRY}\n\n\n2019-02-02\n");
     let fields =

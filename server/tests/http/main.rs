@@ -17,6 +17,7 @@ mod kill;
 mod limits;
 mod lost_tables;
 mod missing;
+mod permissions;
 mod process;
 mod queries;
 mod serving;

@@ -18,6 +18,7 @@ fn key() -> SigningKey {
 
 struct Request {
     now: &'static str,
+    /// Empty if it is not known.
     peer: &'static str,
     secure: bool,
     policies: Vec<SignedIdentifier>,
@@ -43,7 +44,7 @@ impl Request {
             query: &query,
             headers: &HeaderMap::new(),
             place: &Place::of(Some("localhost"), path, |_| false).unwrap(),
-            peer: Some(self.peer.parse().unwrap()),
+            peer: (!self.peer.is_empty()).then(|| self.peer.parse().unwrap()),
             secure: self.secure,
             now: time(self.now),
         };
@@ -222,6 +223,7 @@ fn a_signature_can_be_for_some_addresses_and_for_https() {
     assert_eq!(with("10.0.0.10", false, ("sip", "10.0.0.1-10.0.0.9")), address);
     assert_eq!(with("::1", false, ("sip", "10.0.0.1-10.0.0.9")), address);
     assert_eq!(with("10.0.0.1", false, ("sip", "everywhere")), address);
+    assert_eq!(with("", false, ("sip", "10.0.0.1")), address, "a peer that nobody knows");
     let protocol = Err(ErrorCode::AuthorizationProtocolMismatch);
     assert_eq!(with("10.0.0.1", false, ("spr", "https,http")), granted);
     assert_eq!(with("10.0.0.1", true, ("spr", "https")), granted);
@@ -284,6 +286,28 @@ fn r_s08_each_version_signs_its_own_fields() {
     };
     assert!(granted(account("2015-04-05")) && granted(account("2020-12-06")));
     assert_eq!(account("2015-02-21"), FAILED);
+}
+
+/// R-S08: addresses and protocols bind from the first version that signs them; in those before it nobody signed
+/// what the address says of them.
+#[test]
+fn r_s08_addresses_and_protocols_are_terms_since_they_are_signed() {
+    let request = Request::default();
+    let with = |version, string: &str, field| {
+        let fields = [("sv", version), ("tn", "T"), ("sp", "r"), ("se", "2021-12-13"), field];
+        request.signed(&fields, string).map(drop)
+    };
+    let signed = |source: &str| format!("r\n\n2021-12-13\n/table/keyName/t\n\n{source}\n\n\n\n");
+    let since = "2015-04-05";
+    let of = |sip: &str, spr: &str| signed(&format!("{sip}\n{spr}\n{since}"));
+    let address = Err(ErrorCode::AuthorizationSourceIPMismatch);
+    assert_eq!(with(since, &of("10.0.0.2", ""), ("sip", "10.0.0.2")), address);
+    assert_eq!(with(since, &of("10.0.0.1", ""), ("sip", "10.0.0.1")), Ok(()));
+    let protocol = Err(ErrorCode::AuthorizationProtocolMismatch);
+    assert_eq!(with(since, &of("", "https"), ("spr", "https")), protocol);
+    let before = "2015-02-21";
+    assert_eq!(with(before, &signed(before), ("sip", "10.0.0.2")), Ok(()));
+    assert_eq!(with(before, &signed(before), ("spr", "https")), Ok(()));
 }
 
 #[test]
