@@ -202,6 +202,12 @@ mod tests {
         assert_eq!(response("*/*", new), Ok(JSON));
         assert_eq!(response("", new), Err(ErrorCode::AtomFormatNotSupported));
         assert_eq!(response("application/atom+xml", new), Err(ErrorCode::AtomFormatNotSupported));
+        // From that version on, not after it.
+        let first = "2015-12-11";
+        assert_eq!(response("*/*", first), Ok(JSON));
+        for none in ["", "application/atom+xml"] {
+            assert_eq!(response(none, first), Err(ErrorCode::AtomFormatNotSupported));
+        }
         assert_eq!(response("text/html", new), Err(ErrorCode::MediaTypeNotSupported));
         let verbose = response("application/json;odata=verbose", new);
         assert_eq!(verbose, Err(ErrorCode::MediaTypeNotSupported));
@@ -261,6 +267,7 @@ mod tests {
         };
         assert_eq!(request("application/json;charset=utf-8", "2019-02-02"), Ok(JSON));
         assert_eq!(request("", "2019-02-02"), Ok(JSON));
+        assert_eq!(request("", "2015-12-11"), Ok(JSON));
         assert_eq!(request("application/atom+xml", "2009-09-19"), Ok(BodyFormat::Atom));
         assert_eq!(request("", ""), Ok(BodyFormat::Atom));
         let refused = request("application/atom+xml", "2019-02-02");
@@ -278,6 +285,7 @@ mod tests {
         assert_eq!(error("application/json;odata=fullmetadata", ""), level(Metadata::Full));
         assert_eq!(error("application/json", "2019-02-02"), JSON);
         assert_eq!(error("", "2019-02-02"), JSON);
+        assert_eq!(error("*/*", "2015-12-11"), JSON);
         assert_eq!(error("*/*", "2019-02-02"), JSON);
         assert_eq!(error("application/xml", "2019-02-02"), BodyFormat::Atom);
         assert_eq!(error("", ""), BodyFormat::Atom);

@@ -142,6 +142,8 @@ pub(crate) fn chain(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tablestone::Filter;
 
     use super::*;
@@ -170,6 +172,32 @@ mod tests {
         }
         for text in ["RowKey", "not RowKey and A", "(RowKey)"] {
             assert!(told(text).contains("are no Booleans"), "{text}");
+        }
+    }
+
+    /// R-S05, R-S12: what ends a request where only the engine could have known is told as what the server finds
+    /// itself is; that there is no room now is 503.
+    #[test]
+    fn r_s12_errors_of_the_engine_are_those_of_the_protocol() {
+        let limit = |what| Error::LimitExceeded { index: Some(3), what, size: 2, limit: 1 };
+        let busy = Error::Busy { waited: Duration::ZERO, reason: "level 0".into() };
+        for (error, code, status, index) in [
+            (busy, ErrorCode::ServerBusy, 503, None),
+            (Error::Poisoned("no disk".into()), ErrorCode::InternalError, 500, None),
+            (Error::Closed, ErrorCode::InternalError, 500, None),
+            (Error::TableNotFound("t".into()), ErrorCode::TableNotFound, 404, None),
+            (Error::TableExists("t".into()), ErrorCode::TableAlreadyExists, 409, None),
+            (limit(Limit::PartitionKey), ErrorCode::PropertyValueTooLarge, 400, Some(3)),
+            (limit(Limit::RowKey), ErrorCode::PropertyValueTooLarge, 400, Some(3)),
+            (limit(Limit::BatchBytes), ErrorCode::RequestBodyTooLarge, 413, Some(3)),
+            (limit(Limit::Value), ErrorCode::EntityTooLarge, 400, Some(3)),
+        ] {
+            let (told, of) = of_engine(&error);
+            assert_eq!(
+                (told.code(), told.code().status().as_u16(), of),
+                (code, status, index),
+                "{error:?}"
+            );
         }
     }
 }

@@ -196,3 +196,60 @@ pub(super) fn not_a_number(number: f64) -> Option<&'static str> {
         _ => Some("-Infinity"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tablestone::{DateTime, Guid};
+
+    use super::*;
+
+    fn read(value_type: ValueType, text: &str) -> Result<Value, ErrorCode> {
+        parse(value_type, text.into()).map_err(|error| error.code())
+    }
+
+    /// R-S04: what is printed is read as the same.
+    #[test]
+    fn r_s04_a_text_is_that_of_its_value() {
+        for value in [
+            Value::from("a 'b' <c>"),
+            vec![0, 255].into(),
+            true.into(),
+            false.into(),
+            DateTime::MIN.into(),
+            1.5.into(),
+            f64::INFINITY.into(),
+            f64::NEG_INFINITY.into(),
+            Guid::default().into(),
+            (-1).into(),
+            i64::MIN.into(),
+        ] {
+            let text = text(value.borrowed()).into_owned();
+            assert_eq!(read(value.value_type(), &text), Ok(value), "{text}");
+        }
+        assert_eq!(text(ValueRef::Double(f64::NAN)), "NaN");
+        assert_eq!(text(ValueRef::Double(-0.0)), "0.0");
+    }
+
+    /// XML Schema has two forms of each.
+    #[test]
+    fn r_s04_booleans_are_those_of_xml() {
+        let boolean = |text| read(ValueType::Boolean, text);
+        assert_eq!(["1", "true", "True"].map(boolean), [(); 3].map(|()| Ok(true.into())));
+        assert_eq!(["0", "false", " FALSE "].map(boolean), [(); 3].map(|()| Ok(false.into())));
+        let wrong = Err(ErrorCode::InvalidInput);
+        assert_eq!(["", "2", "yes"].map(boolean), [(); 3].map(|()| wrong.clone()));
+    }
+
+    /// R-S05: a date of the right form that is none of the type's is out of its range, whatever the form.
+    #[test]
+    fn r_s05_a_date_that_is_too_early_is_out_of_range() {
+        let date = |text| read(ValueType::DateTime, text).map(drop);
+        for text in ["1600-12-31T23:59:59Z", "1601-01-01T00:00:00+00:01"] {
+            assert_eq!(date(text), Err(ErrorCode::OutOfRangeInput), "{text}");
+        }
+        for text in ["", "yesterday", "2020-13-01T00:00:00Z"] {
+            assert_eq!(date(text), Err(ErrorCode::InvalidInput), "{text}");
+        }
+        assert_eq!(date("1601-01-01T00:00:00Z"), Ok(()));
+    }
+}

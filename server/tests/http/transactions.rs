@@ -159,6 +159,34 @@ async fn r_s07_answers_are_those_of_operations_alone() {
     }
 }
 
+/// R-S07: what is accepted is said for all of a batch, but for an operation that says so itself; addresses in answers
+/// are those that answers to requests of their own have.
+#[tokio::test]
+async fn r_s07_the_batch_says_what_its_operations_accept() {
+    const FULL: (&str, &str) = ("Accept", "application/json;odata=fullmetadata");
+    const NONE: &str = "Accept: application/json;odata=nometadata\r\n";
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let mut id_of = async |body: &str| {
+        let answer = client.send("POST", "/$batch", &[TYPE, FULL], body).await;
+        let answer = parts(&answer)[0].json();
+        answer.get("odata.id").map(|id| id.as_str().expect("text").to_owned())
+    };
+    for row in ["a", "b"] {
+        let insertion = insert(row).replace("Prefer: return-no-content\r\n", "");
+        let query = part(&format!("GET {BASE}/people(PartitionKey='p',RowKey='{row}')"), &[], "");
+        let bodies = [change_set(&[insertion]), format!("--batch_b\r\n{query}--batch_b--\r\n")];
+        for body in bodies {
+            if row == "a" {
+                let id = format!("{BASE}/people(PartitionKey='p',RowKey='a')");
+                assert_eq!(id_of(&body.replace(NONE, "")).await, Some(id), "{body}");
+            } else {
+                assert_eq!(id_of(&body).await, None, "{body}");
+            }
+        }
+    }
+}
+
 /// R-S07: all kinds of operations, in order, at one version; identifiers come back.
 #[tokio::test]
 async fn r_s07_a_transaction_does_all_its_operations() {

@@ -121,6 +121,16 @@ fn r_s12_errors_are_bounded() {
     }
 }
 
+/// R-S04: white space at either end is said to be meant, or readers may drop it.
+#[test]
+fn r_s04_space_at_an_end_is_kept() {
+    for (text, is_said) in [("a b", false), (" a", true), ("a\n", true), ("", false)] {
+        let entity = Entity::new("p", "r").with("A", text);
+        let said = printed(&entity, &Select::parse("A").expect("a name"));
+        assert_eq!(said.contains("<d:A xml:space=\"preserve\">"), is_said, "{text:?}: {said}");
+    }
+}
+
 fn printed(entity: &Entity, select: &Select) -> String {
     let version = Version::from_ticks(132_766_592_431_536_324);
     let mut out = Vec::new();

@@ -415,7 +415,6 @@ fn request_line(line: &[u8]) -> Option<(&str, &str)> {
     let target = target.trim_ascii();
     let plausible = version.starts_with("HTTP/")
         && method.bytes().all(|it| it.is_ascii_alphabetic())
-        && !method.is_empty()
         && !target.is_empty();
     plausible.then_some((method, target))
 }

@@ -123,7 +123,26 @@ fn refusals() {
     assert!(matches!(kind(cut), Kind::NoBoundary { .. }));
     assert!(matches!(kind(&good.replace("application/http", "text/plain")), Kind::PartType { .. }));
     assert!(matches!(kind(&good.replace("Accept: */*", "Accept")), Kind::Header { .. }));
-    assert!(matches!(kind(&good.replace(" HTTP/1.1", "")), Kind::RequestLine { .. }));
+    for bad in [
+        "Acc\u{1}ept: */*",
+        "Accept: \u{1b}",
+        "Accept: \u{7f}",
+        ": */*",
+        "Acc ept: */*",
+        "Accept\t: */*",
+    ] {
+        assert!(matches!(kind(&good.replace("Accept: */*", bad)), Kind::Header { .. }), "{bad:?}");
+    }
+    let line = "POST http://127.0.0.1:10002/devstoreaccount1/t HTTP/1.1";
+    for bad in [
+        "POST http://a/t",
+        "P0ST http://a/t HTTP/1.1",
+        "POST  HTTP/1.1",
+        "POST http://a/t XTTP/1.1",
+        "",
+    ] {
+        assert!(matches!(kind(&good.replace(line, bad)), Kind::RequestLine { .. }), "{bad:?}");
+    }
     let many = "a: b\r\n".repeat(65) + "Accept";
     assert!(matches!(kind(&good.replace("Accept", &many)), Kind::TooManyHeaders { limit: 64 }));
 

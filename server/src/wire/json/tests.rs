@@ -177,6 +177,28 @@ fn r_s05_texts_are_the_services() {
     }
 }
 
+/// R-S04: each escape that JSON has, and a surrogate pair in two of them, next to plain text.
+#[test]
+fn r_s04_escapes() {
+    for (escape, expected) in [
+        ("\\\"", "\""),
+        ("\\\\", "\\"),
+        ("\\/", "/"),
+        ("\\b", "\u{8}"),
+        ("\\f", "\u{c}"),
+        ("\\n", "\n"),
+        ("\\r", "\r"),
+        ("\\t", "\t"),
+        ("\\u00e9", "é"),
+        ("\\u0000", "\0"),
+        ("\\ud83d\\ude00", "😀"),
+        ("\\uD83D\\uDE00\\ud7ff", "😀\u{d7ff}"),
+    ] {
+        let found = value(&format!(r#""A":"a{escape}z""#));
+        assert_eq!(found, Value::from(format!("a{expected}z")), "{escape}");
+    }
+}
+
 /// Protocol 3: null is absence, with any annotation.
 #[test]
 fn nulls() {
@@ -357,6 +379,10 @@ fn what_is_no_json() {
         ("{\"odata.x\":[1 2]}", 14, "a comma or the end of the object or array"),
         ("{\"odata.x\":[1,]}", 14, "a value"),
         ("{\"odata.x\":{1}}", 12, "a name"),
+        ("{\"odata.x\":[}}", 12, "a value"),
+        ("{\"odata.x\":{]}", 12, "a name"),
+        ("{\"odata.x\":[1}}", 13, "a comma or the end of the object or array"),
+        ("{\"odata.x\":{\"a\":1]}", 17, "a comma or the end of the object or array"),
     ] {
         let error = decode_entity(body.as_bytes()).expect_err(body);
         assert_eq!(error.offset, offset, "{body}: {error}");

@@ -47,6 +47,19 @@ fn policies() {
     }
 }
 
+/// R-S09: what a policy sets is shown, though it leaves the rest to signatures.
+#[test]
+fn r_s09_a_policy_may_set_a_part() {
+    let date = "2011-12-10T02:01:01Z".parse().ok();
+    let policies = [
+        SignedIdentifier { start: date, ..policy("start") },
+        SignedIdentifier { expiry: date, ..policy("expiry") },
+        SignedIdentifier { permission: Some("r".to_owned()), ..policy("permission") },
+        SignedIdentifier { start: date, expiry: date, ..policy("dates") },
+    ];
+    assert_eq!(parse_acl(&print_acl(&policies)), Ok(policies.to_vec()));
+}
+
 /// R-S09: a policy that sets nothing is shown by its identifier alone, however it was sent.
 #[test]
 fn r_s09_a_policy_that_sets_nothing_has_no_access_policy() {
