@@ -1,8 +1,10 @@
 //! R-E11: a snapshot reads the database as it was, whatever happens to it since.
 
-use tablestone::{Error, Precondition, Version};
+use tablestone::env::SimEnv;
+use tablestone::{Database, Error, Precondition, Version};
 
 use crate::support::fixture::value;
+use crate::support::sim::open;
 use crate::support::{Depth, TestDb, all_rows};
 
 #[test]
@@ -122,7 +124,24 @@ fn r_e11_what_a_released_snapshot_held_goes_away() {
     assert!(entries(&db) <= 4, "{} entries are left", entries(&db));
 }
 
-fn entries(db: &TestDb) -> u64 {
+/// By hand also where all files are where they belong, each with something in vain.
+#[test]
+fn r_e11_versions_that_a_released_snapshot_held_go_away() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let rows = |round: u8| (0..100u8).map(move |n| ("p", [n], [round; 100]));
+    t.import(rows(1)).unwrap();
+    let held = db.snapshot();
+    t.import(rows(2)).unwrap();
+    db.compact().unwrap();
+    assert!(entries(&db) >= 200, "{}", entries(&db));
+    drop(held);
+    db.compact().unwrap();
+    assert!((100..=104).contains(&entries(&db)), "{}", entries(&db));
+}
+
+fn entries(db: &Database) -> u64 {
     db.stats().levels.iter().map(|level| level.entries).sum()
 }
 
