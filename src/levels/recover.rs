@@ -319,7 +319,7 @@ impl Reading<'_> {
             let rest = rest.get(at..).unwrap_or_default();
             valid_record(self.id, rest, |ordinal| ordinals.contains(&ordinal)).is_some()
         };
-        if (1..rest.len()).any(later) {
+        if (0..rest.len()).any(later) {
             return damage("none, and a later record that was written only after it was synced");
         }
         if !rest.is_empty() {

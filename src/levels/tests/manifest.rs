@@ -151,6 +151,30 @@ fn r_e22_every_flip_in_an_edit_is_found() {
     }
 }
 
+/// R-E22: also where those behind it could do without it.
+#[test]
+fn r_e22_an_edit_that_is_missing_is_damage() {
+    let edits = [10, 20, 30].map(|id| {
+        let meta = meta(id, &[id as u8], &[id as u8, 7]);
+        let added = vec![FileRecord { level: Level::ONE, gc_bound: v(0), meta }];
+        Edit { added, tombstones_added: Vec::new(), next_file: FileId::new(id + 1), ..edit(1) }
+    });
+    let records = edits.iter().zip(0..).map(|(edit, at)| encode_record(ManifestId(1), at, edit));
+    let records: Vec<_> = records.collect();
+    let (env, _) = written();
+    let path = manifest_path(1);
+    let header = env.read_file(&path).unwrap()[..HEADER_BYTES].to_vec();
+    let reads = |records: &[&[u8]]| {
+        env.write_file(&path, &[&[&*header], records].concat().concat());
+        read(&env, Recovery::Strict).map(|inventory| inventory.files.len())
+    };
+    let [first, second, third] = [0, 1, 2].map(|at: usize| &*records[at]);
+    assert_eq!(reads(&[first, second, third]).unwrap(), 3);
+    for damaged in [&[second, third][..], &[first, third], &[first, third, second]] {
+        assert!(matches!(reads(damaged), Err(Error::Corruption(_))));
+    }
+}
+
 /// A power cut may take the proof of the last edit, which is then told from a torn one by nothing.
 #[test]
 fn an_edit_without_its_proof_is_whole_or_torn() {
