@@ -4,12 +4,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use tablestone::{Batch, Database, Durability, Error, Options, Precondition, Table};
 
@@ -78,7 +79,7 @@ pub fn run(work: &Work) -> Result<()> {
             .collect();
         let done = writers
             .into_iter()
-            .map(|writer| writer.join().unwrap_or_else(|_| Err(anyhow!("a writer panicked"))));
+            .map(|writer| writer.join().unwrap_or_else(|panic| resume_unwind(panic)));
         done.collect::<Result<Vec<()>>>()
     })?;
     let database = database.into_inner().unwrap_or_else(PoisonError::into_inner);
