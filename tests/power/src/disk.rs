@@ -1,8 +1,8 @@
 //! [`Disk`]: a disk with a cache that forgets, and what may be left of it when power goes.
 //!
 //! Invariant: `now` is what the disk was at the beginning with everything in `log` written to it, in
-//! order; a write that fails is not in it. What was written before a flush began survives every cut after that flush; of what was
-//! written since, each sector may or may not.
+//! order; a write that fails is not in it. What was written before a flush began survives every cut
+//! after that flush; of what was written since, each sector may or may not.
 
 use std::io;
 use std::ops::Range;
