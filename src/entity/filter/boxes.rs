@@ -3,7 +3,10 @@
 //! Invariant: boxes ascend, their PartitionKeys are disjoint, and none is empty, so walking them in
 //! order walks the keys in order and meets none twice.
 
+use std::ops::Deref;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::intervals::Interval;
 use crate::key::KeyBounds;
@@ -15,97 +18,124 @@ pub(super) const MAX_INTERVALS: usize = 1 << 15;
 
 /// A set of keys: boxes in key order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyBoxes(Vec<KeyBox>);
+pub(super) struct KeyBoxes<'a>(Boxes<'a>);
+
+/// Most sets are of one box.
+pub(super) type Boxes<'a> = SmallVec<[KeyBox<'a>; 1]>;
 
 /// The entities of an interval of PartitionKeys whose RowKeys are in one of a list of intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyBox {
-    pub(super) partitions: Interval,
-    /// Boxes of one origin share it.
-    pub(super) rows: Arc<[Interval]>,
+pub(super) struct KeyBox<'a> {
+    pub(super) partitions: Interval<'a>,
+    pub(super) rows: Rows<'a>,
 }
 
-impl KeyBox {
-    /// The bounds of its PartitionKeys.
-    pub(crate) fn partition(&self) -> KeyBounds {
-        self.partitions.bounds()
-    }
+/// A list of intervals of RowKeys, one at least but while sets are joined.
+#[derive(Clone, Debug)]
+pub(super) enum Rows<'a> {
+    One(Interval<'a>),
+    /// Boxes of one origin share it.
+    Many(Arc<[Interval<'a>]>),
+}
 
-    /// The bounds of its RowKeys: ranges that ascend and are disjoint, one at least.
-    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = KeyBounds> + DoubleEndedIterator {
-        self.rows.iter().map(Interval::bounds)
-    }
+impl<'a> Deref for Rows<'a> {
+    type Target = [Interval<'a>];
 
-    /// Whether both have one list of RowKeys, so that whoever copies it can do so once.
-    pub(crate) fn shares_rows(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.rows, &other.rows)
+    fn deref(&self) -> &[Interval<'a>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(list) => list,
+        }
     }
+}
 
-    /// Its PartitionKey, if it has a single one.
-    pub(crate) fn single_partition(&self) -> Option<&[u8]> {
-        self.partitions.as_point()
+impl<'a> FromIterator<Interval<'a>> for Rows<'a> {
+    fn from_iter<I: IntoIterator<Item = Interval<'a>>>(list: I) -> Self {
+        let mut list = list.into_iter();
+        match (list.next(), list.next()) {
+            (Some(one), None) => Self::One(one),
+            (first, second) => Self::Many(first.into_iter().chain(second).chain(list).collect()),
+        }
+    }
+}
+
+impl PartialEq for Rows<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.are(other) || **self == **other
+    }
+}
+
+impl Eq for Rows<'_> {}
+
+impl Rows<'_> {
+    pub(super) const ALL: Self = Self::One(Interval::EVERYTHING);
+
+    /// Whether both are one list that is shared.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Many(a), Self::Many(b)) if Arc::ptr_eq(a, b))
     }
 
     /// Whether all RowKeys are in it.
-    pub(crate) fn has_all_rows(&self) -> bool {
-        self.rows.first().is_some_and(Interval::is_everything)
+    pub(super) fn are_all(&self) -> bool {
+        self.first().is_some_and(Interval::is_everything)
+    }
+
+    /// The smallest single interval around the list.
+    pub(super) fn hull(&self) -> Self {
+        match &**self {
+            [first, .., last] => Self::One(first.extended_to(last)),
+            _ => self.clone(),
+        }
     }
 }
 
-impl KeyBoxes {
-    /// All keys.
-    pub(crate) fn everything() -> Self {
-        Self::of(Some(Interval::everything()), Some(Interval::everything()))
-    }
-
+impl<'a> KeyBoxes<'a> {
     /// The keys within both bounds.
-    pub(crate) fn between(partition: &KeyBounds, row: &KeyBounds) -> Self {
-        Self::of(Interval::between(partition), Interval::between(row))
-    }
-
-    /// The boxes, in key order.
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, KeyBox> {
-        self.0.iter()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether all keys are in it.
-    pub(crate) fn is_everything(&self) -> bool {
-        matches!(&self.0[..], [boxed] if boxed.partitions.is_everything() && boxed.has_all_rows())
-    }
-
-    /// Whether it is a list of single keys.
-    pub(super) fn are_points(&self) -> bool {
-        let is_point = |interval: &Interval| interval.as_point().is_some();
-        self.0.iter().all(|boxed| is_point(&boxed.partitions) && boxed.rows.iter().all(is_point))
+    pub(super) fn between(partition: &'a KeyBounds, row: &'a KeyBounds) -> Self {
+        Self::of(Interval::between(partition), &Interval::between(row).into_iter().collect())
     }
 
     pub(super) fn nothing() -> Self {
-        Self(Vec::new())
+        Self(Boxes::new())
     }
 
-    pub(super) fn of(
-        partitions: impl IntoIterator<Item = Interval>,
-        rows: impl IntoIterator<Item = Interval>,
-    ) -> Self {
-        let rows: Arc<[Interval]> = rows.into_iter().collect();
+    pub(super) fn of(partitions: impl IntoIterator<Item = Interval<'a>>, rows: &Rows<'a>) -> Self {
         if rows.is_empty() {
             return Self::nothing();
         }
         let boxes = partitions.into_iter();
-        Self(boxes.map(|partitions| KeyBox { partitions, rows: Arc::clone(&rows) }).collect())
+        Self(boxes.map(|partitions| KeyBox { partitions, rows: rows.clone() }).collect())
+    }
+
+    pub(super) fn from_ascending(boxes: Boxes<'a>) -> Self {
+        Self(boxes)
+    }
+
+    /// The boxes, in key order.
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, KeyBox<'a>> {
+        self.0.iter()
+    }
+
+    /// The only box, if there is only one.
+    pub(super) fn single(&self) -> Option<&KeyBox<'a>> {
+        match &self.0[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all keys are in it.
+    pub(super) fn is_everything(&self) -> bool {
+        self.single().is_some_and(|only| only.partitions.is_everything() && only.rows.are_all())
     }
 
     /// Number of intervals: of PartitionKeys, and of RowKeys in each.
     pub(super) fn intervals(&self) -> usize {
         self.0.iter().map(|boxed| 1 + boxed.rows.len()).sum()
-    }
-
-    pub(super) fn from_ascending(boxes: Vec<KeyBox>) -> Self {
-        Self(boxes)
     }
 
     /// The set, or one around it if it has more intervals than `limit`, which is 2 at least; true if
@@ -114,7 +144,7 @@ impl KeyBoxes {
         if self.intervals() <= limit {
             return (self, false);
         }
-        let coarse = self.0.into_iter().map(|boxed| KeyBox { rows: hull(&boxed.rows), ..boxed });
+        let coarse = self.0.into_iter().map(|boxed| KeyBox { rows: boxed.rows.hull(), ..boxed });
         let coarse = Self(coarse.collect());
         if coarse.intervals() <= limit { (coarse, true) } else { (coarse.hull(), true) }
     }
@@ -125,15 +155,7 @@ impl KeyBoxes {
             (Some(first), Some(last)) => Some(first.partitions.extended_to(&last.partitions)),
             _ => None,
         };
-        let rows = self.0.iter().flat_map(|boxed| boxed.rows.iter().cloned());
-        Self::of(partitions, rows.reduce(|hull, next| hull.around(&next)))
-    }
-}
-
-/// The smallest single interval around a list.
-pub(super) fn hull(list: &Arc<[Interval]>) -> Arc<[Interval]> {
-    match (list.first(), list.last()) {
-        (Some(first), Some(last)) if list.len() > 1 => Arc::from([first.extended_to(last)]),
-        _ => Arc::clone(list),
+        let rows = self.0.iter().flat_map(|boxed| boxed.rows.iter().copied());
+        Self::of(partitions, &rows.reduce(|hull, next| hull.around(&next)).into_iter().collect())
     }
 }

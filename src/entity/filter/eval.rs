@@ -4,7 +4,8 @@
 //! comparison to comparison, forward only, and looks at no property that does not decide.
 //! Invariant: nothing is allocated and nothing is decoded but the values compared.
 
-use super::expr::{Comparison, Connective, Filter, Node, Operand, Operator};
+use super::expr::{self, Connective, Filter, Node, Operand, Operator};
+use super::normal::{Simplified, Term};
 use crate::entity::RowError;
 use crate::entity::codec::{EncodedRow, PropertyName, RawValue, Slot};
 use crate::entity::datetime::DateTime;
@@ -73,7 +74,7 @@ enum Constant {
 impl CompiledFilter {
     pub(crate) fn new(filter: &Filter) -> Self {
         let filter = filter.simplified();
-        let lengths = filter.operand_lengths();
+        let lengths = Node::lengths(&filter.nodes);
         let layout = Layout::of(&filter, &lengths);
         let mut tests: Vec<Test> = Vec::new();
         let root = filter.nodes.len().saturating_sub(1);
@@ -82,7 +83,7 @@ impl CompiledFilter {
         // From the last comparison to the first.
         while let Some(visit) = visits.pop() {
             match filter.nodes.get(visit.at) {
-                Some(Node::Compare(comparison)) => tests.push(Test::new(comparison, visit)),
+                Some(Node::Compare(term)) => tests.push(Test::new(term, visit)),
                 Some(Node::Not) => visits.push(Visit {
                     at: visit.at.saturating_sub(1),
                     on_true: visit.on_false,
@@ -155,7 +156,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn of(filter: &Filter, lengths: &'a [usize]) -> Self {
+    fn of(filter: &Simplified<'_>, lengths: &'a [usize]) -> Self {
         let mut before = 0;
         let counted = filter.nodes.iter().map(|node| {
             let comparisons = before;
@@ -165,22 +166,17 @@ impl<'a> Layout<'a> {
         Self { comparisons: counted.collect(), lengths }
     }
 
-    fn length(&self, at: usize) -> usize {
-        self.lengths.get(at).copied().unwrap_or(1)
-    }
-
     /// The first comparison of the expression that ends at this node.
     fn first(&self, at: usize) -> Target {
-        let first_node = (at + 1).saturating_sub(self.length(at));
+        let first_node = expr::start(self.lengths, at);
         Target(self.comparisons.get(first_node).copied().unwrap_or_default())
     }
 
     /// Visits the operands of the list that ends where `list` says, the last one next.
     fn list(&self, connective: Connective, count: usize, list: Visit, visits: &mut Vec<Visit>) {
         let first = visits.len();
-        let (mut end, mut after) = (list.at, None);
-        for _ in 0..count {
-            let at = end.saturating_sub(1);
+        let mut after = None;
+        for at in expr::operands(self.lengths, list.at, count) {
             let (on_true, on_false) = match (connective, after) {
                 (_, None) => (list.on_true, list.on_false),
                 (Connective::And, Some(after)) => (after, list.on_false),
@@ -188,7 +184,6 @@ impl<'a> Layout<'a> {
             };
             visits.push(Visit { at, on_true, on_false });
             after = Some(self.first(at));
-            end = end.saturating_sub(self.length(at));
         }
         if let Some(operands) = visits.get_mut(first..) {
             operands.reverse();
@@ -197,8 +192,8 @@ impl<'a> Layout<'a> {
 }
 
 impl Test {
-    fn new(comparison: &Comparison, visit: Visit) -> Self {
-        let subject = match &comparison.operand {
+    fn new(term: &Term<'_>, visit: Visit) -> Self {
+        let subject = match term.operand {
             Operand::PartitionKey => Subject::PartitionKey,
             Operand::RowKey => Subject::RowKey,
             Operand::Timestamp => Subject::Timestamp,
@@ -208,8 +203,8 @@ impl Test {
         };
         Self {
             subject,
-            operator: comparison.operator,
-            constant: Constant::new(&comparison.constant),
+            operator: term.operator,
+            constant: Constant::new(term.constant),
             on_true: visit.on_true,
             on_false: visit.on_false,
         }

@@ -1,10 +1,13 @@
 //! [`Explain`]: the plan of a query, for people and for the scan.
 
 use std::fmt;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 
-use super::boxes::{KeyBox, KeyBoxes};
+use super::boxes::KeyBoxes;
 use super::expr::Filter;
 use super::intervals::Interval;
+use crate::key::KeyBounds;
 
 /// Ranges that are written out.
 const SHOWN_RANGES: usize = 3;
@@ -24,8 +27,36 @@ const SHOWN_RANGES: usize = 3;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explain {
-    boxes: KeyBoxes,
+    /// In key order.
+    ranges: Vec<KeyRange>,
     residual: Option<Filter>,
+}
+
+/// The entities of a range of partitions whose RowKeys are in one of a list of ranges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) partition: KeyBounds,
+    /// Ascending and disjoint, one at least. Ranges that follow each other share it if theirs is the same:
+    /// ten thousand PartitionKeys times as many RowKeys would not be held in memory.
+    pub(crate) rows: Arc<[KeyBounds]>,
+}
+
+impl KeyRange {
+    fn has_all_rows(&self) -> bool {
+        self.rows.first().is_some_and(is_everything)
+    }
+}
+
+fn is_everything(bounds: &KeyBounds) -> bool {
+    *bounds == (Unbounded, Unbounded)
+}
+
+/// The only key within the bounds, if there is only one.
+fn single(bounds: &KeyBounds) -> Option<&[u8]> {
+    match bounds {
+        (Included(low), Included(high)) if low == high => Some(low),
+        _ => None,
+    }
 }
 
 /// How a query finds its entities, from the cheapest to the dearest.
@@ -61,33 +92,50 @@ pub enum Plan {
 }
 
 impl Explain {
-    pub(super) fn new(boxes: KeyBoxes, residual: Option<Filter>) -> Self {
-        let residual = residual.filter(|_| !boxes.is_empty());
-        Self { boxes, residual }
+    pub(super) fn new(boxes: &KeyBoxes<'_>, residual: Option<Filter>) -> Self {
+        let mut ranges: Vec<KeyRange> = Vec::with_capacity(boxes.iter().len());
+        let mut before = None;
+        for boxed in boxes.iter() {
+            let rows = match ranges.last() {
+                Some(last) if before == Some(&boxed.rows) => Arc::clone(&last.rows),
+                _ => boxed.rows.iter().map(Interval::bounds).collect(),
+            };
+            before = Some(&boxed.rows);
+            ranges.push(KeyRange { partition: boxed.partitions.bounds(), rows });
+        }
+        let residual = residual.filter(|_| !ranges.is_empty());
+        Self { ranges, residual }
     }
 
     /// Which way it is.
     #[must_use]
     pub fn plan(&self) -> Plan {
-        let mut boxes = self.boxes.iter();
-        let Some(first) = boxes.next() else {
+        let Some(first) = self.ranges.first() else {
             return Plan::Nothing;
         };
-        let ranges = self.boxes.iter().map(|boxed| boxed.rows().len()).sum();
-        if self.boxes.are_points() {
+        let ranges = self.ranges.iter().map(|range| range.rows.len()).sum();
+        if self.are_points() {
             return if ranges == 1 { Plan::PointRead } else { Plan::MultiGet { keys: ranges } };
         }
-        if boxes.next().is_some() {
+        if self.ranges.len() > 1 {
             return Plan::Ranges { ranges };
         }
-        match (first.single_partition(), first.has_all_rows()) {
+        match (single(&first.partition), first.has_all_rows()) {
             (Some(_), true) => Plan::Partition,
             (Some(_), false) if ranges == 1 => Plan::RowRange,
             (Some(_), false) => Plan::Ranges { ranges },
             (None, false) => Plan::SkipScan,
-            (None, true) if self.boxes.is_everything() => Plan::TableScan,
+            (None, true) if is_everything(&first.partition) => Plan::TableScan,
             (None, true) => Plan::PartitionRange,
         }
+    }
+
+    /// Whether it is a list of single keys.
+    fn are_points(&self) -> bool {
+        let is_point = |bounds: &KeyBounds| single(bounds).is_some();
+        self.ranges
+            .iter()
+            .all(|range| is_point(&range.partition) && range.rows.iter().all(is_point))
     }
 
     /// What is asked of each entity that is read; `None` if its key says that it matches.
@@ -98,18 +146,18 @@ impl Explain {
 
     /// Which keys are read.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn boxes(&self) -> &KeyBoxes {
-        &self.boxes
+    pub(super) fn ranges(&self) -> &[KeyRange] {
+        &self.ranges
     }
 
-    pub(crate) fn into_parts(self) -> (KeyBoxes, Option<Filter>) {
-        (self.boxes, self.residual)
+    pub(crate) fn into_parts(self) -> (Vec<KeyRange>, Option<Filter>) {
+        (self.ranges, self.residual)
     }
 }
 
 impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.plan(), self.boxes.iter().next()) {
+        match (self.plan(), self.ranges.first()) {
             (Plan::TableScan, _) => f.write_str("table scan")?,
             (plan, Some(first)) => self.write_plan(f, plan, first)?,
             (_, None) => f.write_str("nothing: no key can match")?,
@@ -122,12 +170,13 @@ impl fmt::Display for Explain {
 }
 
 impl Explain {
-    fn write_plan(&self, f: &mut fmt::Formatter<'_>, plan: Plan, first: &KeyBox) -> fmt::Result {
-        let (partition, rows) = (&first.partitions, Rows(&first.rows));
-        let name = Key(&partition.low);
+    fn write_plan(&self, f: &mut fmt::Formatter<'_>, plan: Plan, first: &KeyRange) -> fmt::Result {
+        let (partition, rows) = (&first.partition, Rows(&first.rows));
+        let one_partition = single(partition);
+        let name = Key(one_partition.unwrap_or_default());
         match plan {
             Plan::PointRead => write!(f, "point read: PartitionKey = {name}, {rows}"),
-            Plan::MultiGet { keys } => match self.boxes.iter().len() {
+            Plan::MultiGet { keys } => match self.ranges.len() {
                 1 => write!(f, "multi-get of {keys} keys in partition {name}: {rows}"),
                 partitions => write!(f, "multi-get of {keys} keys in {partitions} partitions"),
             },
@@ -136,35 +185,33 @@ impl Explain {
             Plan::PartitionRange => {
                 write!(f, "partition range: PartitionKey {}", Range(partition))
             }
-            Plan::SkipScan if partition.is_everything() => {
+            Plan::SkipScan if is_everything(partition) => {
                 write!(f, "skip-scan of all partitions: {rows}")
             }
             Plan::SkipScan => {
                 write!(f, "skip-scan of partitions: PartitionKey {}, {rows}", Range(partition))
             }
-            Plan::Ranges { ranges }
-                if first.single_partition().is_some() && self.boxes.iter().len() == 1 =>
-            {
+            Plan::Ranges { ranges } if one_partition.is_some() && self.ranges.len() == 1 => {
                 write!(f, "{ranges} row ranges in partition {name}: {rows}")
             }
             Plan::Ranges { ranges } => {
                 write!(f, "{ranges} ranges: ")?;
-                self.write_boxes(f)
+                self.write_ranges(f)
             }
             Plan::Nothing | Plan::TableScan => Ok(()),
         }
     }
 
-    fn write_boxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, boxed) in self.boxes.iter().take(SHOWN_RANGES).enumerate() {
+    fn write_ranges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.ranges.iter().take(SHOWN_RANGES).enumerate() {
             let separator = if i == 0 { "" } else { " or " };
-            write!(f, "{separator}(PartitionKey {}", Range(&boxed.partitions))?;
-            if !boxed.has_all_rows() {
-                write!(f, ", {}", Rows(&boxed.rows))?;
+            write!(f, "{separator}(PartitionKey {}", Range(&range.partition))?;
+            if !range.has_all_rows() {
+                write!(f, ", {}", Rows(&range.rows))?;
             }
             f.write_str(")")?;
         }
-        more(f, self.boxes.iter().len())
+        more(f, self.ranges.len())
     }
 }
 
@@ -184,23 +231,22 @@ impl fmt::Display for Key<'_> {
     }
 }
 
-/// An interval as what its keys are compared with.
-struct Range<'a>(&'a Interval);
+/// Bounds as what keys within are compared with.
+struct Range<'a>(&'a KeyBounds);
 
 impl fmt::Display for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        if let Some(point) = self.0.as_point() {
+        if let Some(point) = single(self.0) {
             return write!(f, "= {}", Key(point));
         }
-        let (low, high) = self.0.bounds();
-        match &low {
+        let (low, high) = self.0;
+        match low {
             Included(key) => write!(f, ">= {}", Key(key))?,
             Excluded(key) => write!(f, "> {}", Key(key))?,
             Unbounded => {}
         }
-        let and = if low == Unbounded || high == Unbounded { "" } else { " and " };
-        match &high {
+        let and = if *low == Unbounded || *high == Unbounded { "" } else { " and " };
+        match high {
             Included(key) => write!(f, "{and}<= {}", Key(key)),
             Excluded(key) => write!(f, "{and}< {}", Key(key)),
             Unbounded => Ok(()),
@@ -208,14 +254,14 @@ impl fmt::Display for Range<'_> {
     }
 }
 
-/// A list of intervals of RowKeys.
-struct Rows<'a>(&'a [Interval]);
+/// A list of ranges of RowKeys.
+struct Rows<'a>(&'a [KeyBounds]);
 
 impl fmt::Display for Rows<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RowKey ")?;
-        for (i, interval) in self.0.iter().take(SHOWN_RANGES).enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { " or " }, Range(interval))?;
+        for (i, range) in self.0.iter().take(SHOWN_RANGES).enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { " or " }, Range(range))?;
         }
         more(f, self.0.len())
     }

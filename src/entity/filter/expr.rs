@@ -63,9 +63,9 @@ pub struct Filter {
 
 /// One step of an expression in postfix order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Node {
+pub(super) enum Node<C = Comparison> {
     Constant(bool),
-    Compare(Comparison),
+    Compare(C),
     /// Of the operand before it.
     Not,
     /// All of that many operands before it.
@@ -170,6 +170,43 @@ pub(super) fn is_comparable(name: &str) -> bool {
     EntityLimits::LARGEST.check_identifier(name).is_ok()
 }
 
+impl<C> Node<C> {
+    /// How many of the expressions before it are its operands.
+    pub(super) fn operands(&self) -> usize {
+        match *self {
+            Self::Constant(_) | Self::Compare(_) => 0,
+            Self::Not => 1,
+            Self::And(operands) | Self::Or(operands) => operands,
+        }
+    }
+
+    /// For each node of an expression, how many nodes the expression has that ends at it.
+    pub(super) fn lengths(nodes: &[Self]) -> Vec<usize> {
+        let mut lengths: Vec<usize> = Vec::with_capacity(nodes.len());
+        for (at, node) in nodes.iter().enumerate() {
+            let first = operands(&lengths, at, node.operands()).last();
+            let start = first.map_or(at, |last| start(&lengths, last));
+            lengths.push(at + 1 - start);
+        }
+        lengths
+    }
+}
+
+/// The last nodes of the operands of what ends at `at`, from the last operand on.
+pub(super) fn operands(lengths: &[usize], at: usize, count: usize) -> impl Iterator<Item = usize> {
+    let mut end = at;
+    (0..count).map(move |_| {
+        let last = end.saturating_sub(1);
+        end = start(lengths, last);
+        last
+    })
+}
+
+/// The first node of the expression that ends at `at`.
+pub(super) fn start(lengths: &[usize], at: usize) -> usize {
+    (at + 1).saturating_sub(lengths.get(at).copied().unwrap_or(1))
+}
+
 impl Node {
     /// A comparison with the property of that name, which is a valid one.
     pub(super) fn compare(name: &str, operator: Operator, constant: Value) -> Self {
@@ -202,7 +239,7 @@ pub(super) enum Connective {
 }
 
 impl Connective {
-    pub(super) const fn node(self, operands: usize) -> Node {
+    pub(super) const fn node<C>(self, operands: usize) -> Node<C> {
         match self {
             Self::And => Node::And(operands),
             Self::Or => Node::Or(operands),

@@ -51,8 +51,8 @@ pub fn fuzz_filter_eval(filter: &Filter, entities: &[(Entity, Version)]) {
 impl super::Explain {
     /// In how many ranges of the plan a key is.
     pub(super) fn places(&self, partition_key: &[u8], row_key: &[u8]) -> usize {
-        let boxes = self.boxes().iter().filter(|keys| within(partition_key, &keys.partition()));
-        boxes.map(|keys| keys.rows().filter(|rows| within(row_key, rows)).count()).sum()
+        let ranges = self.ranges().iter().filter(|keys| within(partition_key, &keys.partition));
+        ranges.map(|keys| keys.rows.iter().filter(|rows| within(row_key, rows)).count()).sum()
     }
 }
 

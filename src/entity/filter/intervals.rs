@@ -1,94 +1,98 @@
-//! [`Interval`]: keys between two keys; and lists of them, which are sets of keys.
+//! [`Interval`]: keys between two places; and lists of them, which are sets of keys.
 //!
 //! Invariant: an interval is not empty; the intervals of a list ascend and do not touch, so a set
-//! of keys is one list only. Ends are half-open: the first key after `k` is `k` with a zero byte
-//! behind it, so an open or closed end on either side is exactly such an end.
+//! of keys is one list only. Ends are places between keys, so an open or a closed end on either side
+//! is exactly such a place. Keys are those of the filter and of the query, borrowed.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::key::KeyBounds;
 
-/// From `low` to before `high`, or on to the last key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Interval {
-    pub(super) low: Arc<[u8]>,
-    pub(super) high: Option<Arc<[u8]>>,
+/// A place between two keys that follow each other: right before a key, or right behind it. It is written in
+/// one way only, as the first key after `k` is `k` with a zero byte behind it: no `key` that it is before
+/// ends with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place<'a> {
+    key: &'a [u8],
+    behind: bool,
 }
 
-/// The first key after `key`.
-fn successor(key: &[u8]) -> Arc<[u8]> {
-    key.iter().copied().chain([0]).collect()
+impl<'a> Place<'a> {
+    /// Before all keys.
+    pub(super) const FIRST: Self = Self { key: &[], behind: false };
+
+    pub(super) fn before(key: &'a [u8]) -> Self {
+        match key.split_last() {
+            Some((0, front)) => Self { key: front, behind: true },
+            _ => Self { key, behind: false },
+        }
+    }
+
+    pub(super) fn behind(key: &'a [u8]) -> Self {
+        Self { key, behind: true }
+    }
 }
 
-/// The key that `key` is the first one after, if there is such a one.
-fn predecessor(key: &[u8]) -> Option<&[u8]> {
-    key.split_last().filter(|(last, _)| **last == 0).map(|(_, before)| before)
+/// From `low` to `high`, or on to the last key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interval<'a> {
+    pub(super) low: Place<'a>,
+    pub(super) high: Option<Place<'a>>,
 }
 
-impl Interval {
-    pub(super) fn everything() -> Self {
-        Self { low: Arc::from([]), high: None }
+impl<'a> Interval<'a> {
+    pub(super) const EVERYTHING: Self = Self { low: Place::FIRST, high: None };
+
+    pub(super) fn point(key: &'a [u8]) -> Self {
+        Self { low: Place::before(key), high: Some(Place::behind(key)) }
     }
 
-    pub(super) fn point(key: &[u8]) -> Self {
-        Self { low: key.into(), high: Some(successor(key)) }
+    /// From `low` on.
+    pub(super) fn from_place(low: Place<'a>) -> Self {
+        Self { low, high: None }
     }
 
-    /// From `key` on, or from after it.
-    pub(super) fn above(key: &[u8], inclusive: bool) -> Self {
-        Self { low: if inclusive { key.into() } else { successor(key) }, high: None }
-    }
-
-    /// Up to before `key`, or to it; `None` if that is empty.
-    pub(super) fn below(key: &[u8], inclusive: bool) -> Option<Self> {
-        let high = if inclusive { successor(key) } else { key.into() };
-        Self { low: Arc::from([]), high: Some(high) }.non_empty()
+    /// Up to `high`; `None` if that is empty.
+    pub(super) fn up_to(high: Place<'a>) -> Option<Self> {
+        Self { low: Place::FIRST, high: Some(high) }.non_empty()
     }
 
     /// The keys between these ends; `None` if there are none.
-    pub(super) fn between(bounds: &KeyBounds) -> Option<Self> {
+    pub(super) fn between(bounds: &'a KeyBounds) -> Option<Self> {
         let low = match &bounds.0 {
-            Bound::Included(key) => key[..].into(),
-            Bound::Excluded(key) => successor(key),
-            Bound::Unbounded => Arc::from([]),
+            Bound::Included(key) => Place::before(key),
+            Bound::Excluded(key) => Place::behind(key),
+            Bound::Unbounded => Place::FIRST,
         };
         let high = match &bounds.1 {
-            Bound::Included(key) => Some(successor(key)),
-            Bound::Excluded(key) => Some(key[..].into()),
+            Bound::Included(key) => Some(Place::behind(key)),
+            Bound::Excluded(key) => Some(Place::before(key)),
             Bound::Unbounded => None,
         };
         Self { low, high }.non_empty()
     }
 
     fn non_empty(self) -> Option<Self> {
-        (!self.ends_by(&self.low)).then_some(self)
+        (!self.ends_by(self.low)).then_some(self)
     }
 
     pub(super) fn is_everything(&self) -> bool {
-        self.low.is_empty() && self.high.is_none()
+        *self == Self::EVERYTHING
     }
 
-    /// The only key, if there is only one.
-    pub(super) fn as_point(&self) -> Option<&[u8]> {
-        let last = predecessor(self.high.as_deref()?)?;
-        (*last == *self.low).then_some(last)
-    }
-
-    /// Whether all keys are before `key`.
-    pub(super) fn ends_by(&self, key: &[u8]) -> bool {
-        self.high.as_ref().is_some_and(|high| **high <= *key)
+    /// Whether all keys are before a place.
+    pub(super) fn ends_by(&self, place: Place<'_>) -> bool {
+        self.high.is_some_and(|high| high <= place)
     }
 
     pub(super) fn intersection(&self, other: &Self) -> Option<Self> {
-        let low = if self.low >= other.low { &self.low } else { &other.low };
-        let high = if self.ends_before(other) { &self.high } else { &other.high };
-        Self { low: Arc::clone(low), high: high.clone() }.non_empty()
+        let high = if self.ends_before(other) { self.high } else { other.high };
+        Self { low: self.low.max(other.low), high }.non_empty()
     }
 
     /// Whether it ends before `other` does.
     pub(super) fn ends_before(&self, other: &Self) -> bool {
-        match (&self.high, &other.high) {
+        match (self.high, other.high) {
             (Some(high), Some(other)) => high < other,
             (Some(_), None) => true,
             (None, _) => false,
@@ -97,8 +101,7 @@ impl Interval {
 
     /// The smallest interval around both, of which `self` begins no later.
     pub(super) fn extended_to(&self, other: &Self) -> Self {
-        let high = if self.ends_before(other) { &other.high } else { &self.high };
-        Self { low: Arc::clone(&self.low), high: high.clone() }
+        Self { high: if self.ends_before(other) { other.high } else { self.high }, ..*self }
     }
 
     /// The smallest interval around both.
@@ -106,69 +109,51 @@ impl Interval {
         if self.low <= other.low { self.extended_to(other) } else { other.extended_to(self) }
     }
 
-    /// What of it is not before `key`.
-    pub(super) fn from(self, key: &Arc<[u8]>) -> Option<Self> {
-        if *key <= self.low {
-            Some(self)
-        } else {
-            Self { low: Arc::clone(key), ..self }.non_empty()
-        }
+    /// What of it is not before a place.
+    pub(super) fn from(self, place: Place<'a>) -> Option<Self> {
+        Self { low: self.low.max(place), ..self }.non_empty()
     }
 
     /// Its ends, in the form that excludes keys rather than naming the ones after them.
     pub(super) fn bounds(&self) -> KeyBounds {
-        if let Some(key) = self.as_point() {
-            return (Bound::Included(key.to_vec()), Bound::Included(key.to_vec()));
+        let low = match self.low {
+            Place::FIRST => Bound::Unbounded,
+            Place { key, behind: true } => Bound::Excluded(key.to_vec()),
+            Place { key, behind: false } => Bound::Included(key.to_vec()),
+        };
+        match self.high {
+            // A single key.
+            Some(Place { key, behind: true }) if Place::before(key) == self.low => {
+                (Bound::Included(key.to_vec()), Bound::Included(key.to_vec()))
+            }
+            Some(Place { key, behind: true }) => (low, Bound::Included(key.to_vec())),
+            Some(Place { key, behind: false }) => (low, Bound::Excluded(key.to_vec())),
+            None => (low, Bound::Unbounded),
         }
-        let low = match predecessor(&self.low) {
-            Some(before) => Bound::Excluded(before.to_vec()),
-            None if self.low.is_empty() => Bound::Unbounded,
-            None => Bound::Included(self.low.to_vec()),
-        };
-        let high = match self.high.as_deref() {
-            None => Bound::Unbounded,
-            Some(high) => match predecessor(high) {
-                Some(last) => Bound::Included(last.to_vec()),
-                None => Bound::Excluded(high.to_vec()),
-            },
-        };
-        (low, high)
     }
 }
 
-/// Keys that are in one list at least.
-pub(super) fn union(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    let mut all: Vec<Interval> = Vec::new();
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) => {
-                if x.low <= y.low {
-                    a.next()
-                } else {
-                    b.next()
-                }
-            }
-            (Some(_), None) => a.next(),
-            (None, _) => b.next(),
-        };
-        let Some(next) = next else { return all };
-        match all.last_mut() {
-            // They touch or overlap.
-            Some(last) if last.high.as_ref().is_none_or(|high| *high >= next.low) => {
-                *last = last.extended_to(next);
-            }
-            _ => all.push(next.clone()),
+/// Keys that are in one of the intervals at least.
+pub(super) fn union<'a>(intervals: impl Iterator<Item = Interval<'a>>) -> Vec<Interval<'a>> {
+    let mut list = Vec::from_iter(intervals);
+    // Mostly one or two lists that ascend, which it finds.
+    list.sort_by_key(|interval| interval.low);
+    list.dedup_by(|next, last| {
+        let touch = last.high.is_none_or(|high| high >= next.low);
+        if touch {
+            *last = last.extended_to(next);
         }
-    }
+        touch
+    });
+    list
 }
 
 /// Keys that are in both lists.
-pub(super) fn intersection(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
+pub(super) fn intersection<'a>(a: &[Interval<'a>], b: &[Interval<'a>]) -> Vec<Interval<'a>> {
     let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mut both = Vec::new();
     for interval in few {
-        let first = many.partition_point(|other| other.ends_by(&interval.low));
+        let first = many.partition_point(|other| other.ends_by(interval.low));
         let touched = many.iter().skip(first);
         both.extend(touched.map_while(|other| interval.intersection(other)));
     }
@@ -212,17 +197,17 @@ mod tests {
         RangeBounds::<[u8]>::contains(&(low, high), key)
     }
 
-    fn set(list: &[Interval]) -> BTreeSet<Vec<u8>> {
+    fn set(list: &[Interval<'_>]) -> BTreeSet<Vec<u8>> {
         keys().into_iter().filter(|k| list.iter().any(|i| within(k, &i.bounds()))).collect()
     }
 
-    fn list(all: &[KeyBounds]) -> Vec<Interval> {
-        all.iter().filter_map(Interval::between).fold(Vec::new(), |list, i| union(&list, &[i]))
+    fn list(all: &[KeyBounds]) -> Vec<Interval<'_>> {
+        union(all.iter().filter_map(Interval::between))
     }
 
-    fn is_canonical(list: &[Interval]) -> bool {
-        list.iter().all(|i| !i.ends_by(&i.low))
-            && list.windows(2).all(|w| w[0].high.as_ref().is_some_and(|high| *high < w[1].low))
+    fn is_canonical(list: &[Interval<'_>]) -> bool {
+        list.iter().all(|i| !i.ends_by(i.low))
+            && list.windows(2).all(|w| w[0].high.is_some_and(|high| high < w[1].low))
     }
 
     proptest! {
@@ -239,23 +224,34 @@ mod tests {
         #[test]
         fn lists_are_sets(a in prop::collection::vec(bounds(), 0..6), b in prop::collection::vec(bounds(), 0..6)) {
             let (a, b) = (list(&a), list(&b));
-            let (either, both) = (union(&a, &b), intersection(&a, &b));
+            let either = union(a.iter().chain(&b).copied());
+            let both = intersection(&a, &b);
             prop_assert!(is_canonical(&a) && is_canonical(&either) && is_canonical(&both));
             prop_assert_eq!(set(&either), set(&a).union(&set(&b)).cloned().collect());
             prop_assert_eq!(set(&both), set(&a).intersection(&set(&b)).cloned().collect());
         }
     }
 
+    /// Places are in the order of the keys that come next.
+    #[test]
+    fn places_are_in_order() {
+        let next = |place: Place<'_>| [place.key, &[0][..usize::from(place.behind)]].concat();
+        let keys = keys();
+        let places: Vec<_> =
+            keys.iter().flat_map(|k| [Place::before(k), Place::behind(k)]).collect();
+        for (a, b) in places.iter().flat_map(|a| places.iter().map(move |b| (*a, *b))) {
+            assert_eq!(a.cmp(&b), next(a).cmp(&next(b)), "{a:?} {b:?}");
+        }
+    }
+
     #[test]
     fn a_point_is_one_key() {
         for key in [&b""[..], b"a", b"a\0", b"\0"] {
-            let point = Interval::point(key);
-            assert_eq!(point.as_point(), Some(key));
             let end = || Bound::Included(key.to_vec());
-            assert_eq!(point.bounds(), (end(), end()));
+            assert_eq!(Interval::point(key).bounds(), (end(), end()));
         }
-        assert_eq!(Interval::above(b"a", true).as_point(), None);
-        assert_eq!(Interval::below(b"", true).unwrap().as_point(), Some(&b""[..]));
-        assert_eq!(Interval::below(b"", false), None);
+        let first = || Bound::Included(Vec::new());
+        assert_eq!(Interval::up_to(Place::behind(b"")).unwrap().bounds(), (first(), first()));
+        assert_eq!(Interval::up_to(Place::before(b"")), None);
     }
 }

@@ -4,26 +4,22 @@
 //! exact result, in [`MAX_INTERVALS`] intervals at most. Once there are as many while it is made,
 //! lists of RowKeys are replaced by the intervals around them before they are put together.
 
-use std::sync::Arc;
+use super::boxes::{Boxes, KeyBox, KeyBoxes, MAX_INTERVALS, Rows};
+use super::intervals::{self, Interval, Place};
 
-use super::boxes::{KeyBox, KeyBoxes, MAX_INTERVALS, hull};
-use super::intervals::{self, Interval};
-
-type Rows = Arc<[Interval]>;
-
-impl KeyBoxes {
+impl<'a> KeyBoxes<'a> {
     /// Keys that are in both sets, or a set around them; true if it is such a one.
     pub(super) fn intersection(&self, other: &Self) -> (Self, bool) {
         self.intersection_in(other, MAX_INTERVALS)
     }
 
     fn intersection_in(&self, other: &Self, limit: usize) -> (Self, bool) {
-        let mut join = Join { limit, boxes: Vec::new(), intervals: 0 };
+        let mut join = Join { limit, boxes: Boxes::new(), intervals: 0 };
         let (mut a, mut b) = (self.iter().peekable(), other.iter().peekable());
         while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
             if let Some(partitions) = x.partitions.intersection(&y.partitions) {
                 let rows = join.in_both(&x.rows, &y.rows);
-                join.push(partitions, &rows);
+                join.push(partitions, rows);
             }
             let shorter = if x.partitions.ends_before(&y.partitions) { &mut a } else { &mut b };
             shorter.next();
@@ -37,7 +33,7 @@ impl KeyBoxes {
     }
 
     fn union_in(&self, other: &Self, limit: usize) -> (Self, bool) {
-        let mut join = Join { limit, boxes: Vec::new(), intervals: 0 };
+        let mut join = Join { limit, boxes: Boxes::new(), intervals: 0 };
         let (mut a, mut b) = (self.iter().cloned(), other.iter().cloned());
         let (mut x, mut y) = (a.next(), b.next());
         loop {
@@ -48,7 +44,7 @@ impl KeyBoxes {
                     y = second.or_else(|| b.next());
                 }
                 (Some(last), None) | (None, Some(last)) => {
-                    join.push(last.partitions, &last.rows);
+                    join.push(last.partitions, last.rows);
                     x = a.next();
                     y = b.next();
                 }
@@ -59,38 +55,40 @@ impl KeyBoxes {
 }
 
 /// A set that is made in key order.
-struct Join {
+struct Join<'a> {
     limit: usize,
-    boxes: Vec<KeyBox>,
+    boxes: Boxes<'a>,
     intervals: usize,
 }
 
-impl Join {
-    fn finish(self) -> (KeyBoxes, bool) {
+impl<'a> Join<'a> {
+    fn finish(self) -> (KeyBoxes<'a>, bool) {
         KeyBoxes::from_ascending(self.boxes).bounded(self.limit)
     }
 
-    fn in_both(&self, a: &Rows, b: &Rows) -> Rows {
-        if Arc::ptr_eq(a, b) || is_everything(b) {
-            Arc::clone(a)
-        } else if is_everything(a) {
-            Arc::clone(b)
+    fn in_both(&self, a: &Rows<'a>, b: &Rows<'a>) -> Rows<'a> {
+        if a.are(b) || b.are_all() {
+            a.clone()
+        } else if a.are_all() {
+            b.clone()
+        } else if let (Rows::One(a), Rows::One(b)) = (a, b) {
+            a.intersection(b).into_iter().collect()
         } else if self.is_full() {
-            intervals::intersection(&hull(a), &hull(b)).into()
+            intervals::intersection(&a.hull(), &b.hull()).into_iter().collect()
         } else {
-            intervals::intersection(a, b).into()
+            intervals::intersection(a, b).into_iter().collect()
         }
     }
 
-    fn in_one(&self, a: &Rows, b: &Rows) -> Rows {
-        if Arc::ptr_eq(a, b) || is_everything(a) {
-            Arc::clone(a)
-        } else if is_everything(b) {
-            Arc::clone(b)
+    fn in_one(&self, a: &Rows<'a>, b: &Rows<'a>) -> Rows<'a> {
+        if a.are(b) || a.are_all() {
+            a.clone()
+        } else if b.are_all() {
+            b.clone()
         } else if self.is_full() {
-            hull(&intervals::union(&hull(a), &hull(b)).into())
+            Rows::from_iter(intervals::union(a.hull().iter().chain(&*b.hull()).copied())).hull()
         } else {
-            intervals::union(a, b).into()
+            intervals::union(a.iter().chain(&**b).copied()).into_iter().collect()
         }
     }
 
@@ -100,58 +98,56 @@ impl Join {
     }
 
     /// Adds what comes first in one of two boxes, or in both; what is left of them.
-    fn push_first(&mut self, x: KeyBox, y: KeyBox) -> (Option<KeyBox>, Option<KeyBox>) {
+    fn push_first(
+        &mut self,
+        x: KeyBox<'a>,
+        y: KeyBox<'a>,
+    ) -> (Option<KeyBox<'a>>, Option<KeyBox<'a>>) {
         if x.partitions.low > y.partitions.low {
             let (y, x) = self.push_first(y, x);
             return (x, y);
         }
         if x.partitions.low < y.partitions.low {
-            let until = &y.partitions.low;
+            let until = y.partitions.low;
             if x.partitions.ends_by(until) {
-                self.push(x.partitions, &x.rows);
+                self.push(x.partitions, x.rows);
                 return (None, Some(y));
             }
-            let low = Arc::clone(&x.partitions.low);
-            self.push(Interval { low, high: Some(Arc::clone(until)) }, &x.rows);
+            self.push(Interval { high: Some(until), ..x.partitions }, x.rows.clone());
             return (x.from(until), Some(y));
         }
         let rows = self.in_one(&x.rows, &y.rows);
-        let shorter = if x.partitions.ends_before(&y.partitions) { &x } else { &y };
-        self.push(shorter.partitions.clone(), &rows);
-        match shorter.partitions.high.clone() {
-            Some(end) => (x.from(&end), y.from(&end)),
+        let ends_first = x.partitions.ends_before(&y.partitions);
+        let shorter = if ends_first { x.partitions } else { y.partitions };
+        self.push(shorter, rows);
+        match shorter.high {
+            Some(end) => (x.from(end), y.from(end)),
             None => (None, None),
         }
     }
 
     /// Adds a box after all others, joined with the last if that makes one box.
-    fn push(&mut self, partitions: Interval, rows: &Rows) {
+    fn push(&mut self, partitions: Interval<'a>, rows: Rows<'a>) {
         if rows.is_empty() {
             return;
         }
         match self.boxes.last_mut() {
-            Some(last)
-                if last.partitions.high.as_ref() == Some(&partitions.low) && last.rows == *rows =>
-            {
+            Some(last) if last.partitions.high == Some(partitions.low) && last.rows == rows => {
                 last.partitions.high = partitions.high;
             }
             _ => {
                 self.intervals += 1 + rows.len();
-                self.boxes.push(KeyBox { partitions, rows: Arc::clone(rows) });
+                self.boxes.push(KeyBox { partitions, rows });
             }
         }
     }
 }
 
-impl KeyBox {
-    /// What of it has PartitionKeys that are not before `key`.
-    fn from(self, key: &Arc<[u8]>) -> Option<Self> {
-        Some(Self { partitions: self.partitions.from(key)?, rows: self.rows })
+impl<'a> KeyBox<'a> {
+    /// What of it has PartitionKeys that are not before a place.
+    fn from(self, place: Place<'a>) -> Option<Self> {
+        Some(Self { partitions: self.partitions.from(place)?, rows: self.rows })
     }
-}
-
-fn is_everything(rows: &Rows) -> bool {
-    rows.first().is_some_and(Interval::is_everything)
 }
 
 #[cfg(test)]
@@ -162,35 +158,38 @@ mod tests {
 
     const KEYS: [&[u8]; 7] = [b"", b"\0", b"a", b"a\0", b"b", b"c", b"d"];
 
-    fn interval() -> impl Strategy<Value = Option<Interval>> {
-        let bound = || {
-            let key = prop::sample::select(&KEYS[..]).prop_map(<[u8]>::to_vec);
-            prop_oneof![
-                1 => Just(std::ops::Bound::Unbounded),
-                2 => key.clone().prop_map(std::ops::Bound::Included),
-                2 => key.prop_map(std::ops::Bound::Excluded),
-            ]
-        };
-        (bound(), bound()).prop_map(|bounds| Interval::between(&bounds))
+    fn place() -> impl Strategy<Value = Place<'static>> {
+        let key = prop::sample::select(&KEYS[..]);
+        (key, any::<bool>()).prop_map(|(key, behind)| match behind {
+            true => Place::behind(key),
+            false => Place::before(key),
+        })
+    }
+
+    fn interval() -> impl Strategy<Value = Option<Interval<'static>>> {
+        (place(), prop::option::of(place())).prop_map(|(low, high)| match high {
+            Some(high) => Interval::up_to(high)?.from(low),
+            None => Some(Interval::from_place(low)),
+        })
     }
 
     /// Few partitions with long lists of rows, so that lists are what there is too much of.
-    fn boxes() -> impl Strategy<Value = KeyBoxes> {
+    fn boxes() -> impl Strategy<Value = KeyBoxes<'static>> {
         let point = prop::sample::select(&KEYS[..]).prop_map(|key| Some(Interval::point(key)));
         let rows = prop::collection::vec(prop_oneof![3 => point, 1 => interval()], 1..6);
         let one = (interval(), rows).prop_map(|(partitions, rows)| {
-            let list = rows.into_iter().flatten();
-            let list = list.fold(Vec::new(), |list, rows| intervals::union(&list, &[rows]));
-            KeyBoxes::of(partitions, list)
+            let list = intervals::union(rows.into_iter().flatten());
+            KeyBoxes::of(partitions, &list.into_iter().collect())
         });
         prop::collection::vec(one, 0..4)
             .prop_map(|list| list.iter().fold(KeyBoxes::nothing(), |all, one| all.union(one).0))
     }
 
-    fn has(boxes: &KeyBoxes, partition_key: &[u8], row_key: &[u8]) -> bool {
-        let within =
-            |key: &[u8], interval: &Interval| Interval::point(key).intersection(interval).is_some();
-        let in_rows = |boxed: &KeyBox| boxed.rows.iter().any(|rows| within(row_key, rows));
+    fn has(boxes: &KeyBoxes<'_>, partition_key: &[u8], row_key: &[u8]) -> bool {
+        let within = |key: &[u8], interval: &Interval<'_>| {
+            Interval::point(key).intersection(interval).is_some()
+        };
+        let in_rows = |boxed: &KeyBox<'_>| boxed.rows.iter().any(|rows| within(row_key, rows));
         boxes.iter().any(|boxed| within(partition_key, &boxed.partitions) && in_rows(boxed))
     }
 

@@ -28,8 +28,8 @@ mod print;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use boxes::KeyBox;
 pub use error::{FilterError, FilterErrorKind};
 pub(crate) use eval::{CompiledFilter, StoredRow};
+pub(crate) use explain::KeyRange;
 pub use explain::{Explain, Plan};
 pub use expr::{Filter, FilterProperty};

@@ -5,60 +5,75 @@
 //! comparison, and a comparison with a constant of another type is a constant. Of a property
 //! neither holds: if it is absent, the comparison is false and `not` of it true.
 
-use super::expr::{Comparison, Connective, Filter, Node, Operand};
+use super::expr::{self, Comparison, Connective, Filter, Node, Operand, Operator};
 use crate::entity::value::{Value, ValueType};
 
+/// A filter in normal form, of the parts of another: `Not` stands on comparisons with properties only, lists
+/// are of the other kind than the list around them, and constants are only the whole filter.
+#[derive(Clone, Debug)]
+pub(super) struct Simplified<'a> {
+    pub(super) nodes: Vec<Node<Term<'a>>>,
+}
+
+/// A comparison of a filter, perhaps with the opposite operator.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term<'a> {
+    pub(super) operand: &'a Operand,
+    pub(super) operator: Operator,
+    pub(super) constant: &'a Value,
+}
+
 impl Filter {
-    /// An equivalent filter in which `Not` stands on comparisons with properties only, lists are of
-    /// the other kind than the list around them, and constants are only the whole filter.
-    pub(super) fn simplified(&self) -> Self {
-        let lengths = self.operand_lengths();
-        let known = self.known();
+    /// An equivalent filter in normal form.
+    pub(super) fn simplified(&self) -> Simplified<'_> {
+        let lengths = Node::lengths(&self.nodes);
+        let known = self.known(&lengths);
         let root = self.nodes.len().saturating_sub(1);
         if let Some(&Some(value)) = known.get(root) {
-            return Self { nodes: vec![Node::Constant(value)] };
+            return Simplified { nodes: vec![Node::Constant(value)] };
         }
-        let mut normal =
-            Normal { filter: self, lengths, known, nodes: Vec::new(), visits: Vec::new() };
+        let (nodes, visits) = (Vec::with_capacity(known.len()), Vec::with_capacity(known.len()));
+        let mut normal = Normal { filter: self, lengths, known, nodes, visits };
         normal.visits.push(Visit { at: root, negated: false, list: None });
         while let Some(visit) = normal.visits.pop() {
             normal.visit(visit);
         }
         // What was taken from the end to the beginning.
         normal.nodes.reverse();
-        Self { nodes: normal.nodes }
+        Simplified { nodes: normal.nodes }
     }
 
     /// For each node, what the expression that ends at it is for every entity, if it is the same.
-    fn known(&self) -> Vec<Option<bool>> {
+    fn known(&self, lengths: &[usize]) -> Vec<Option<bool>> {
         let mut all: Vec<Option<bool>> = Vec::with_capacity(self.nodes.len());
-        let mut operands: Vec<Option<bool>> = Vec::new();
-        for node in &self.nodes {
-            let mut last = |count: usize| operands.split_off(operands.len().saturating_sub(count));
+        for (at, node) in self.nodes.iter().enumerate() {
+            let operands = expr::operands(lengths, at, node.operands());
+            let mut operands = operands.map(|operand| all.get(operand).copied().flatten());
             let value = match *node {
                 Node::Constant(value) => Some(value),
                 Node::Compare(ref comparison) => comparison.known(),
-                Node::Not => last(1).first().copied().flatten().map(|value| !value),
-                Node::And(count) => decided(&last(count), Connective::And),
-                Node::Or(count) => decided(&last(count), Connective::Or),
+                Node::Not => operands.next().flatten().map(|value| !value),
+                Node::And(_) => decided(operands, Connective::And),
+                Node::Or(_) => decided(operands, Connective::Or),
             };
             all.push(value);
-            operands.push(value);
         }
         all
     }
 }
 
 /// What a list is if these are its operands.
-fn decided(operands: &[Option<bool>], connective: Connective) -> Option<bool> {
+fn decided(operands: impl Iterator<Item = Option<bool>>, connective: Connective) -> Option<bool> {
     let deciding = connective == Connective::Or;
-    if operands.contains(&Some(deciding)) {
-        Some(deciding)
-    } else if operands.contains(&None) {
-        None
-    } else {
-        Some(!deciding)
+    let mut all = Some(!deciding);
+    for operand in operands {
+        match operand {
+            Some(value) if value == deciding => return Some(deciding),
+            Some(_) => {}
+            None => all = None,
+        }
     }
+    all
 }
 
 impl Comparison {
@@ -70,10 +85,33 @@ impl Comparison {
         };
         (self.constant.value_type() != operand_type).then_some(self.operator.on_other_type())
     }
+}
 
+impl Simplified<'_> {
+    pub(super) fn to_filter(&self) -> Filter {
+        Filter { nodes: self.nodes.iter().map(Node::to_owned).collect() }
+    }
+}
+
+impl Node<Term<'_>> {
+    pub(super) fn to_owned(&self) -> Node {
+        match *self {
+            Self::Constant(value) => Node::Constant(value),
+            Self::Compare(Term { operand, operator, constant }) => {
+                let (operand, constant) = (operand.clone(), constant.clone());
+                Node::Compare(Comparison { operand, operator, constant })
+            }
+            Self::Not => Node::Not,
+            Self::And(operands) => Node::And(operands),
+            Self::Or(operands) => Node::Or(operands),
+        }
+    }
+}
+
+impl<'a> Term<'a> {
     /// What the PartitionKey or RowKey is compared with.
-    pub(super) fn key_text(&self) -> Option<&str> {
-        match (&self.operand, &self.constant) {
+    pub(super) fn key_text(self) -> Option<&'a str> {
+        match (self.operand, self.constant) {
             (Operand::PartitionKey | Operand::RowKey, Value::String(text)) => Some(text),
             _ => None,
         }
@@ -95,11 +133,11 @@ struct Normal<'a> {
     filter: &'a Filter,
     lengths: Vec<usize>,
     known: Vec<Option<bool>>,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<Term<'a>>>,
     visits: Vec<Visit>,
 }
 
-impl Normal<'_> {
+impl<'a> Normal<'a> {
     fn visit(&mut self, visit: Visit) {
         let filter = self.filter;
         match filter.nodes.get(visit.at) {
@@ -115,47 +153,40 @@ impl Normal<'_> {
         }
     }
 
-    fn comparison(&mut self, comparison: &Comparison, visit: Visit) {
+    fn comparison(&mut self, comparison: &'a Comparison, visit: Visit) {
         self.count_in(visit.list);
-        let mut comparison = comparison.clone();
+        let Comparison { operand, operator, constant } = comparison;
+        let mut operator = *operator;
         if visit.negated {
-            match comparison.operand {
+            match operand {
                 Operand::Property(_) => self.nodes.push(Node::Not),
-                _ => comparison.operator = comparison.operator.negated(),
+                _ => operator = operator.negated(),
             }
         }
-        self.nodes.push(Node::Compare(comparison));
+        self.nodes.push(Node::Compare(Term { operand, operator, constant }));
     }
 
     fn list(&mut self, connective: Connective, operands: usize, visit: Visit) {
         let connective = if visit.negated { connective.other() } else { connective };
-        let mut undecided: Vec<usize> = self.operands(visit.at, operands);
-        undecided.retain(|&at| self.known.get(at) == Some(&None));
-        let list = match (undecided.len(), visit.list.and_then(|list| self.nodes.get(list))) {
-            (1, _) => visit.list,
-            (_, Some(Node::And(_))) if connective == Connective::And => visit.list,
-            (_, Some(Node::Or(_))) if connective == Connective::Or => visit.list,
-            _ => {
-                self.count_in(visit.list);
-                self.nodes.push(connective.node(0));
-                Some(self.nodes.len() - 1)
-            }
-        };
+        let first = self.visits.len();
+        let undecided = expr::operands(&self.lengths, visit.at, operands)
+            .filter(|&at| self.known.get(at) == Some(&None));
+        self.visits.extend(undecided.map(|at| Visit { at, ..visit }));
+        let list =
+            match (self.visits.len() - first, visit.list.and_then(|list| self.nodes.get(list))) {
+                (1, _) => visit.list,
+                (_, Some(Node::And(_))) if connective == Connective::And => visit.list,
+                (_, Some(Node::Or(_))) if connective == Connective::Or => visit.list,
+                _ => {
+                    self.count_in(visit.list);
+                    self.nodes.push(connective.node(0));
+                    Some(self.nodes.len() - 1)
+                }
+            };
+        let visits = self.visits.get_mut(first..).unwrap_or_default();
+        visits.iter_mut().for_each(|visit| visit.list = list);
         // The last operand is copied first, so it goes on top.
-        let visits = undecided.into_iter().rev();
-        self.visits.extend(visits.map(|at| Visit { at, negated: visit.negated, list }));
-    }
-
-    /// The last nodes of the operands of the list that ends at `at`, from the last operand on.
-    fn operands(&self, at: usize, count: usize) -> Vec<usize> {
-        let mut end = at;
-        let mut last_nodes = Vec::with_capacity(count);
-        for _ in 0..count {
-            let last = end.saturating_sub(1);
-            last_nodes.push(last);
-            end = end.saturating_sub(self.lengths.get(last).copied().unwrap_or(1));
-        }
-        last_nodes
+        visits.reverse();
     }
 
     fn count_in(&mut self, list: Option<usize>) {

@@ -4,13 +4,16 @@
 //! exact boxes, other comparisons all keys; `and` intersects and `or` unites. Where that becomes
 //! too much the boxes grow, they never shrink. What the boxes say exactly is not asked again.
 
-use super::boxes::KeyBoxes;
+use std::ops::Bound;
+
+use super::boxes::{KeyBox, KeyBoxes, MAX_INTERVALS, Rows};
 use super::explain::Explain;
-use super::expr::{Comparison, Connective, Filter, Node, Operand, Operator};
-use super::intervals::Interval;
+use super::expr::{Connective, Filter, Node, Operand, Operator};
+use super::intervals::{self, Interval, Place};
+use super::normal::{Simplified, Term};
 use crate::key::KeyBounds;
 
-/// Intervals that planning may look at. Ten thousand keys joined by `or` take about 400,000; a
+/// Intervals that planning may look at. Ten thousand entities by both keys take about 400,000; a
 /// filter that is made to take more is not worth the time.
 const MAX_WORK: usize = 1 << 21;
 
@@ -33,50 +36,72 @@ impl Filter {
     /// ```
     #[must_use]
     pub fn explain(&self) -> Explain {
-        let filter = self.simplified();
-        let (keys, parts) = Planner { work_left: MAX_WORK }.keys(&filter);
-        let residual = filter.residual(&keys, &parts);
-        Explain::new(keys.boxes.unwrap_or_else(KeyBoxes::everything), residual)
+        const ALL: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+        self.explain_within(&ALL, &ALL)
     }
 
     /// The same for a query that is restricted to these keys.
     pub(crate) fn explain_within(&self, partition: &KeyBounds, row: &KeyBounds) -> Explain {
-        let explain = self.explain();
+        let filter = self.simplified();
+        let (keys, parts) = Planner { work_left: MAX_WORK }.keys(&filter);
+        let residual = filter.residual(&keys, &parts);
         let within = KeyBoxes::between(partition, row);
-        let (boxes, residual) = explain.into_parts();
-        // One box more leaves no more intervals than there are, so the set does not grow.
-        let (boxes, _) = boxes.intersection(&within);
-        Explain::new(boxes, residual)
+        let boxes = match keys.boxes {
+            // One box more leaves no more intervals than there are, so the set does not grow.
+            Some(boxes) if !within.is_everything() => boxes.intersection(&within).0,
+            Some(boxes) => boxes,
+            None => within,
+        };
+        Explain::new(&boxes, residual)
     }
+}
 
+impl Simplified<'_> {
     /// What is left to ask of entities with keys in the boxes: of a list of conditions that must
     /// all hold, those that the boxes do not say.
-    fn residual(&self, keys: &Keys, parts: &[Part]) -> Option<Self> {
+    fn residual(&self, keys: &Keys<'_>, parts: &[Part]) -> Option<Filter> {
         if keys.exact {
             return None;
         }
         let left: Vec<&Part> = parts.iter().filter(|part| !part.exact).collect();
         if !matches!(self.nodes.last(), Some(Node::And(_))) || keys.coarse || left.is_empty() {
-            return Some(self.clone());
+            return Some(self.to_filter());
         }
         let operands = left.len();
         let nodes = left.into_iter().flat_map(|part| self.nodes.get(part.nodes.clone()));
-        let mut nodes: Vec<Node> = nodes.flatten().cloned().collect();
+        let mut nodes: Vec<Node> = nodes.flatten().map(Node::to_owned).collect();
         if operands > 1 {
             nodes.push(Node::And(operands));
         }
-        Some(Self { nodes })
+        Some(Filter { nodes })
     }
 }
 
 /// The keys of entities that can pass an expression.
-struct Keys {
+struct Keys<'a> {
     /// None are all keys: comparisons with properties have none, and there may be many.
-    boxes: Option<KeyBoxes>,
+    boxes: Option<KeyBoxes<'a>>,
     /// Exactly the entities with these keys pass.
     exact: bool,
     /// The boxes are larger than the keys compared with say.
     coarse: bool,
+}
+
+/// An expression that is planned.
+struct Planned<'a> {
+    /// Its first node.
+    start: usize,
+    keys: Keys<'a>,
+}
+
+impl<'a> Planned<'a> {
+    fn new(start: usize, keys: Keys<'a>) -> Self {
+        Self { start, keys }
+    }
+
+    fn single_box(&self) -> Option<&KeyBox<'a>> {
+        self.keys.boxes.as_ref()?.single()
+    }
 }
 
 /// An operand of the outermost list.
@@ -91,21 +116,22 @@ struct Planner {
 
 impl Planner {
     /// The keys of a simplified filter, and the parts of its outermost list.
-    fn keys(mut self, filter: &Filter) -> (Keys, Vec<Part>) {
-        let mut operands: Vec<(usize, Keys)> = Vec::new();
+    fn keys<'a>(mut self, filter: &Simplified<'a>) -> (Keys<'a>, Vec<Part>) {
+        let mut operands: Vec<Planned<'a>> = Vec::with_capacity(filter.nodes.len());
         let mut parts = Vec::new();
         for (at, node) in filter.nodes.iter().enumerate() {
             let (connective, count) = match *node {
                 Node::Constant(true) => {
-                    operands.push((at, Keys::everything(true)));
+                    operands.push(Planned::new(at, Keys::everything(true)));
                     continue;
                 }
                 Node::Constant(false) => {
-                    operands.push((at, Keys::new(KeyBoxes::nothing(), true, false)));
+                    let nothing = Keys::new(KeyBoxes::nothing(), true, false);
+                    operands.push(Planned::new(at, nothing));
                     continue;
                 }
-                Node::Compare(ref comparison) => {
-                    operands.push((at, comparison.keys()));
+                Node::Compare(term) => {
+                    operands.push(Planned::new(at, term.keys()));
                     continue;
                 }
                 // Of a comparison with a property, which leaves all keys possible.
@@ -113,40 +139,67 @@ impl Planner {
                 Node::And(count) => (Connective::And, count),
                 Node::Or(count) => (Connective::Or, count),
             };
-            let listed = operands.split_off(operands.len().saturating_sub(count));
-            let start = listed.first().map_or(at, |(start, _)| *start);
+            let first = operands.len().saturating_sub(count);
+            let listed = operands.get(first..).unwrap_or_default();
+            let start = listed.first().map_or(at, |first| first.start);
             if at + 1 == filter.nodes.len() {
-                let ends = listed.iter().skip(1).map(|(start, _)| *start).chain([at]);
-                let part = |((start, keys), end): (&(usize, Keys), usize)| Part {
-                    nodes: *start..end,
-                    exact: keys.exact,
+                let ends = listed.iter().skip(1).map(|next| next.start).chain([at]);
+                let part = |(part, end): (&Planned<'a>, usize)| Part {
+                    nodes: part.start..end,
+                    exact: part.keys.exact,
                 };
                 parts = listed.iter().zip(ends).map(part).collect();
             }
-            let keys = self.joined(connective, listed.into_iter().map(|(_, keys)| keys).collect());
-            operands.push((start, keys));
+            let keys = self.united(connective, listed).unwrap_or_else(|| {
+                let mut listed = operands.drain(first..).map(|operand| operand.keys);
+                self.joined(connective, &mut listed, count)
+            });
+            operands.truncate(first);
+            operands.push(Planned::new(start, keys));
         }
-        let whole = operands.pop().map_or_else(|| Keys::everything(false), |(_, keys)| keys);
+        let whole = operands.pop().map_or_else(|| Keys::everything(false), |whole| whole.keys);
         (whole, parts)
     }
 
-    /// Joins a list pairwise, so that a long one takes as many rounds as its length has bits.
-    fn joined(&mut self, connective: Connective, mut list: Vec<Keys>) -> Keys {
-        while list.len() > 1 {
-            let mut pairs = list.into_iter();
-            let mut joined = Vec::with_capacity(pairs.len() / 2 + 1);
-            while let Some(first) = pairs.next() {
-                joined.push(match pairs.next() {
-                    Some(second) => self.join(connective, first, second),
-                    None => first,
-                });
-            }
-            list = joined;
+    /// Joins the next `count`: halves, so that of a long list each is looked at as often as its length has bits.
+    fn joined<'a>(
+        &mut self,
+        connective: Connective,
+        list: &mut impl Iterator<Item = Keys<'a>>,
+        count: usize,
+    ) -> Keys<'a> {
+        if count < 2 {
+            return list.next().unwrap_or_else(|| Keys::everything(false));
         }
-        list.pop().unwrap_or_else(|| Keys::everything(false))
+        let first = self.joined(connective, list, count / 2);
+        let second = self.joined(connective, list, count - count / 2);
+        self.join(connective, first, second)
     }
 
-    fn join(&mut self, connective: Connective, a: Keys, b: Keys) -> Keys {
+    /// Joins a list at once, if it is one of RowKeys: joined by `or`, each a single box, of the same PartitionKeys.
+    fn united<'a>(&mut self, connective: Connective, list: &[Planned<'a>]) -> Option<Keys<'a>> {
+        let partitions = list.first()?.single_box()?.partitions;
+        let is_of_them =
+            |one: &Planned<'a>| one.single_box().is_some_and(|b| b.partitions == partitions);
+        let are_rows = connective == Connective::Or && list.iter().all(is_of_them);
+        if !are_rows || !self.may_look_at(list.iter().map(|one| one.keys.intervals()).sum()) {
+            return None;
+        }
+        let rows = list.iter().filter_map(Planned::single_box).flat_map(|one| one.rows.iter());
+        let rows = intervals::union(rows.copied()).into_iter().collect();
+        let (boxes, grown) = KeyBoxes::of([partitions], &rows).bounded(MAX_INTERVALS);
+        let exact = list.iter().all(|one| one.keys.exact);
+        let coarse = list.iter().any(|one| one.keys.coarse);
+        Some(Keys::new(boxes, exact && !grown, coarse || grown))
+    }
+
+    /// Whether that many intervals more are not too many.
+    fn may_look_at(&mut self, intervals: usize) -> bool {
+        self.work_left = self.work_left.saturating_sub(intervals);
+        self.work_left > 0
+    }
+
+    fn join<'a>(&mut self, connective: Connective, a: Keys<'a>, b: Keys<'a>) -> Keys<'a> {
         let coarse = a.coarse || b.coarse;
         let exact = a.exact && b.exact;
         match connective {
@@ -161,8 +214,7 @@ impl Planner {
         if a.boxes.is_none() && b.boxes.is_none() {
             return all;
         }
-        self.work_left = self.work_left.saturating_sub(a.intervals() + b.intervals());
-        if self.work_left == 0 {
+        if !self.may_look_at(a.intervals() + b.intervals()) {
             return Keys { coarse: true, ..all };
         }
         let (boxes, grown) = match (connective, a.boxes, b.boxes) {
@@ -177,8 +229,8 @@ impl Planner {
     }
 }
 
-impl Keys {
-    fn new(boxes: KeyBoxes, exact: bool, coarse: bool) -> Self {
+impl<'a> Keys<'a> {
+    fn new(boxes: KeyBoxes<'a>, exact: bool, coarse: bool) -> Self {
         // No entity passes what no key is left for.
         let exact = exact || boxes.is_empty();
         Self { boxes: Some(boxes).filter(|boxes| !boxes.is_everything()), exact, coarse }
@@ -199,34 +251,31 @@ impl Keys {
     }
 }
 
-impl Comparison {
-    fn keys(&self) -> Keys {
+impl<'a> Term<'a> {
+    fn keys(self) -> Keys<'a> {
         let Some(key) = self.key_text() else {
             return Keys::everything(false);
         };
-        let all = || vec![Interval::everything()];
-        let keys = intervals(self.operator, key.as_bytes());
+        let keys = compared(self.operator, key.as_bytes()).into_iter().flatten();
         let boxes = match self.operand {
-            Operand::PartitionKey => KeyBoxes::of(keys, all()),
-            _ => KeyBoxes::of(all(), keys),
+            Operand::PartitionKey => KeyBoxes::of(keys, &Rows::ALL),
+            _ => KeyBoxes::of([Interval::EVERYTHING], &keys.collect()),
         };
         Keys::new(boxes, true, false)
     }
 }
 
 /// The keys that compare so with `key`, ascending.
-fn intervals(operator: Operator, key: &[u8]) -> Vec<Interval> {
-    let below = |inclusive| Interval::below(key, inclusive);
-    let above = |inclusive| Some(Interval::above(key, inclusive));
-    let (first, second) = match operator {
-        Operator::Eq => (Some(Interval::point(key)), None),
-        Operator::Ne => (below(false), above(false)),
-        Operator::Gt => (above(false), None),
-        Operator::Ge => (above(true), None),
-        Operator::Lt => (below(false), None),
-        Operator::Le => (below(true), None),
-    };
-    first.into_iter().chain(second).collect()
+fn compared(operator: Operator, key: &[u8]) -> [Option<Interval<'_>>; 2] {
+    let (before, behind) = (Place::before(key), Place::behind(key));
+    match operator {
+        Operator::Eq => [Some(Interval::point(key)), None],
+        Operator::Ne => [Interval::up_to(before), Some(Interval::from_place(behind))],
+        Operator::Gt => [Some(Interval::from_place(behind)), None],
+        Operator::Ge => [Some(Interval::from_place(before)), None],
+        Operator::Lt => [Interval::up_to(before), None],
+        Operator::Le => [Interval::up_to(behind), None],
+    }
 }
 
 #[cfg(test)]
@@ -237,20 +286,24 @@ mod tests {
     /// either way, they change nothing but exactness.
     #[test]
     fn comparisons_with_properties_hold_no_boxes() {
-        let keys = |text: &str| {
-            let filter = Filter::parse(text).unwrap().simplified();
-            Planner { work_left: MAX_WORK }.keys(&filter).0
-        };
+        let filter = |text| Filter::parse(text).unwrap();
         for text in ["A eq 1", "not (A eq 1)", "A eq 1 and B eq 2", "A eq 1 or RowKey eq 'r'"] {
-            let keys = keys(text);
+            let filter = filter(text);
+            let keys = keys(&filter);
             assert!(keys.boxes.is_none() && !keys.exact && !keys.coarse, "{text}");
         }
-        let one = KeyBoxes::of(vec![Interval::everything()], vec![Interval::point(b"r")]);
         for text in ["A eq 1 and RowKey eq 'r'", "RowKey eq 'r' and A eq 1"] {
-            let keys = keys(text);
-            assert!(keys.boxes == Some(one.clone()) && !keys.exact, "{text}");
+            let filter = filter(text);
+            let keys = keys(&filter);
+            let one = KeyBoxes::of([Interval::EVERYTHING], &Rows::One(Interval::point(b"r")));
+            assert!(keys.boxes == Some(one) && !keys.exact, "{text}");
         }
-        let nothing = keys("A eq 1 and RowKey eq 'r' and RowKey eq 's'");
+        let filter = filter("A eq 1 and RowKey eq 'r' and RowKey eq 's'");
+        let nothing = keys(&filter);
         assert!(nothing.boxes == Some(KeyBoxes::nothing()) && nothing.exact);
+    }
+
+    fn keys(filter: &Filter) -> Keys<'_> {
+        Planner { work_left: MAX_WORK }.keys(&filter.simplified()).0
     }
 }

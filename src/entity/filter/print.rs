@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use super::expr::{Comparison, Connective, Filter, Node};
+use super::expr::{self, Comparison, Connective, Filter, Node};
 use super::lex::{NAME_SIGN, is_reserved};
 use crate::entity::value::Value;
 
@@ -21,7 +21,7 @@ enum Piece {
 /// The text that [`Filter::parse`](Self::parse) takes.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lengths = self.operand_lengths();
+        let lengths = Node::lengths(&self.nodes);
         let mut pieces: Vec<Piece> =
             self.nodes.len().checked_sub(1).map(Piece::Expression).into_iter().collect();
         while let Some(piece) = pieces.pop() {
@@ -70,20 +70,17 @@ fn push_list(
     operands: usize,
     lengths: &[usize],
 ) {
-    let mut end = at;
-    for left in (0..operands).rev() {
-        let last = end.saturating_sub(1);
-        match connective {
-            Connective::And => pieces.push(Piece::Operand(last)),
-            Connective::Or => pieces.push(Piece::Expression(last)),
-        }
-        end = end.saturating_sub(lengths.get(last).copied().unwrap_or(1));
-        if left > 0 {
+    for (after, last) in expr::operands(lengths, at, operands).enumerate() {
+        if after > 0 {
             pieces.push(Piece::Text(match connective {
                 Connective::And => " and ",
                 Connective::Or => " or ",
             }));
         }
+        pieces.push(match connective {
+            Connective::And => Piece::Operand(last),
+            Connective::Or => Piece::Expression(last),
+        });
     }
 }
 
@@ -112,25 +109,5 @@ impl fmt::Display for Comparison {
             Value::Int32(number) => write!(f, "{number}"),
             Value::Int64(number) => write!(f, "{number}L"),
         }
-    }
-}
-
-impl Filter {
-    /// For each node, how many nodes the expression has that ends at it.
-    pub(super) fn operand_lengths(&self) -> Vec<usize> {
-        let mut lengths: Vec<usize> = Vec::with_capacity(self.nodes.len());
-        let mut ends: Vec<usize> = Vec::new();
-        for node in &self.nodes {
-            let operands = match *node {
-                Node::Constant(_) | Node::Compare(_) => 0,
-                Node::Not => 1,
-                Node::And(operands) | Node::Or(operands) => operands,
-            };
-            let first = ends.len().saturating_sub(operands);
-            let length = 1 + ends.drain(first..).sum::<usize>();
-            lengths.push(length);
-            ends.push(length);
-        }
-        lengths
     }
 }

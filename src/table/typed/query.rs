@@ -15,7 +15,7 @@ use super::page::{EntityPage, entity};
 use super::stream::EntityStream;
 use super::view::{EntityView, not_an_entity};
 use crate::entity::codec::{EncodedRow, Projection};
-use crate::entity::filter::{CompiledFilter, KeyBox, StoredRow};
+use crate::entity::filter::{CompiledFilter, KeyRange, StoredRow};
 use crate::entity::{Entity, EntityRef, Explain, Filter, RowError, is_system};
 use crate::error::{Error, Result};
 use crate::read::{RowRef, ScanRange};
@@ -23,7 +23,6 @@ use crate::table::continuation::Continuation;
 use crate::table::items::Items;
 use crate::table::page::PageEnd;
 use crate::table::query::Query;
-use crate::table::view::Bounds;
 
 /// A query over the entities of one table.
 ///
@@ -246,7 +245,7 @@ impl EntityQuery {
 
     /// Prepares the query for its pages.
     fn plan(&mut self) -> Vec<ScanRange> {
-        let (boxes, residual) = self.explain().into_parts();
+        let (ranges, residual) = self.explain().into_parts();
         if let Some(residual) = residual {
             let mut filter = CompiledFilter::new(&residual);
             let broken = self.broken_row();
@@ -263,7 +262,8 @@ impl EntityQuery {
                 projected.map_err(|source| broken(row, source))
             });
         }
-        scan_ranges(boxes.iter())
+        let scanned = |KeyRange { partition, rows }| ScanRange::of_many(partition, rows);
+        ranges.into_iter().map(scanned).collect()
     }
 
     fn broken_row(&self) -> impl Fn(RowRef<'_>, RowError) -> Box<Error> + Send + use<> {
@@ -273,22 +273,6 @@ impl EntityQuery {
             Box::new(Error::NotAnEntity(Box::new(error)))
         }
     }
-}
-
-/// The boxes as the scan takes them. Boxes share lists of RowKeys, without which ten thousand
-/// PartitionKeys times as many RowKeys would not be held in memory.
-fn scan_ranges<'a>(boxes: impl ExactSizeIterator<Item = &'a KeyBox>) -> Vec<ScanRange> {
-    let mut ranges = Vec::with_capacity(boxes.len());
-    let mut last: Option<(&KeyBox, Arc<[Bounds]>)> = None;
-    for boxed in boxes {
-        let rows = match last.take() {
-            Some((same, rows)) if same.shares_rows(boxed) => rows,
-            _ => boxed.rows().collect(),
-        };
-        last = Some((boxed, Arc::clone(&rows)));
-        ranges.push(ScanRange::of_many(boxed.partition(), rows));
-    }
-    ranges
 }
 
 fn stored(row: RowRef<'_>) -> StoredRow<'_> {

@@ -9,7 +9,7 @@ use super::generate::{entity, expression, filter, key, key_condition, version};
 use crate::entity::Entity;
 use crate::entity::filter::boxes::MAX_INTERVALS;
 use crate::entity::filter::naive::passes;
-use crate::entity::filter::{Explain, Filter, KeyBox, Plan};
+use crate::entity::filter::{Explain, Filter, Plan};
 use crate::key::KeyBounds;
 use crate::version::Version;
 
@@ -260,7 +260,8 @@ fn a_set_that_is_too_large_is_replaced_by_one_around_it() {
     let lists = lists.and(any(&mut (0..10_001).map(row)));
     for filter in [partition(10_000).and(rows), points, product, lists, united] {
         let explain = filter.explain();
-        assert!(explain.boxes().intervals() <= MAX_INTERVALS);
+        let intervals = explain.ranges().iter().map(|range| 1 + range.rows.len()).sum::<usize>();
+        assert!(intervals <= MAX_INTERVALS);
         assert!(explain.residual() == Some(&filter));
         assert_eq!(places(&explain, "10000", "10000"), 1);
     }
@@ -316,11 +317,10 @@ proptest! {
             let (Bound::Included(low) | Bound::Excluded(low)) = &pair[1].0 else { return false };
             high <= low
         });
-        let partitions: Vec<_> = explain.boxes().iter().map(KeyBox::partition).collect();
+        let partitions: Vec<_> = explain.ranges().iter().map(|range| range.partition.clone()).collect();
         prop_assert!(ascend(&partitions), "{:?}", partitions);
-        for boxed in explain.boxes().iter() {
-            let rows: Vec<_> = boxed.rows().collect();
-            prop_assert!(!rows.is_empty() && ascend(&rows), "{:?}", rows);
+        for range in explain.ranges() {
+            prop_assert!(!range.rows.is_empty() && ascend(&range.rows), "{:?}", range.rows);
         }
     }
 }
