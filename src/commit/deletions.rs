@@ -30,7 +30,7 @@ impl Pipeline {
     pub(super) fn note_deletion(&self) {
         // Either this sees that the look has begun, or the look sees the deletion.
         fence(Ordering::SeqCst);
-        if !self.look_queued.load(Ordering::Relaxed) {
+        if !self.look_queued.is_set() {
             self.look_later();
         }
     }

@@ -4,7 +4,7 @@
 //! and publishes the group only once it is written, synced if durability says so, and in the
 //! memtables. Who is the next to have it is the [`Relay`]'s.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
 use super::sequence::{Spare, Taken};
 use super::waiters::{Waiters, Woken};
-use crate::env::{JobClass, once};
+use crate::env::{JobClass, Queued, once};
 use crate::error::{Error, Result};
 use crate::levels;
 use crate::memtable::Memtable;
@@ -106,12 +106,12 @@ impl Pipeline {
     /// it for who comes now, too.
     pub(super) fn once_in_background(
         &self,
-        is_queued: fn(&Self) -> &AtomicBool,
+        queued: fn(&Self) -> &Queued,
         class: JobClass,
         delay: Duration,
         work: fn(&Self),
     ) {
-        once(&*self.jobs, self, &self.this, is_queued, class, delay, work);
+        once(&*self.jobs, self, &self.this, queued, class, delay, work);
     }
 
     /// Has everything up to `version` published by somebody, if only a background job.

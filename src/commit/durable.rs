@@ -6,7 +6,7 @@
 //! meanwhile: so whoever waits for one shares it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
 use super::waiters::{WaiterKey, Waiters, Woken};
-use crate::env::JobClass;
+use crate::env::{JobClass, Queued};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::version::Version;
@@ -28,7 +28,7 @@ pub(super) struct Synced {
     /// Held by who syncs for itself; the next to have it finds what that covered, or syncs for all who came.
     turn: Mutex<()>,
     /// A background job that syncs is queued, and has not begun.
-    queued: AtomicBool,
+    queued: Queued,
     /// Tasks; threads wait for their turn.
     waiters: Waiters,
 }

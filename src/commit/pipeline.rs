@@ -36,7 +36,7 @@ use super::reserve::Reserve;
 use super::sequence::{Sequencer, Spare};
 use super::values::LargeValues;
 use super::waiters::{WaiterKey, Waiters};
-use crate::env::{Clock, Jobs};
+use crate::env::{Clock, Jobs, Queued};
 use crate::error::{Error, Result};
 use crate::levels::{self, Admission, Flushed, Tree, View};
 use crate::memtable::Memtable;
@@ -71,7 +71,7 @@ pub(crate) struct Pipeline {
     /// The log takes no more: what is not published never will be. Set by who has the log.
     pub(super) sealed: AtomicBool,
     /// A background drive is queued.
-    pub(super) drive_queued: AtomicBool,
+    pub(super) drive_queued: Queued,
     /// A background job that prepares a log segment is queued.
     pub(super) prepare_queued: AtomicBool,
     /// A log segment is to end after this version; `u64::MAX` if none is.
@@ -80,20 +80,20 @@ pub(crate) struct Pipeline {
     /// The newest sync that a background job is to settle.
     pub(super) unsettled: Mutex<Option<Arc<wal::Writeback>>>,
     /// Such a job is queued, and has not begun.
-    pub(super) settle_queued: AtomicBool,
+    pub(super) settle_queued: Queued,
     /// An interval sync is queued.
-    pub(super) sync_queued: AtomicBool,
+    pub(super) sync_queued: Queued,
     pub(super) reserve: Reserve,
     /// A try to make it again is queued.
-    pub(super) restore_queued: AtomicBool,
+    pub(super) restore_queued: Queued,
     /// A look at deletions is queued.
-    pub(super) look_queued: AtomicBool,
+    pub(super) look_queued: Queued,
     /// The memtable that was active at the last one.
     pub(super) looked_at: Mutex<Weak<Memtable>>,
     /// Deletions that pages have stepped over since there was a try to be rid of them.
     pub(super) passed: AtomicU64,
     /// Such a try is queued.
-    pub(super) shedding_queued: AtomicBool,
+    pub(super) shedding_queued: Queued,
     pub(super) counters: CachePadded<Counters>,
     pub(super) this: Weak<Pipeline>,
 }
@@ -126,19 +126,19 @@ impl Pipeline {
             waiters: CachePadded::default(),
             poisoned: OnceLock::new(),
             sealed: AtomicBool::new(false),
-            drive_queued: AtomicBool::new(false),
+            drive_queued: Queued::default(),
             prepare_queued: AtomicBool::new(false),
             synced: Synced::default(),
             unsettled: Mutex::new(None),
-            settle_queued: AtomicBool::new(false),
-            sync_queued: AtomicBool::new(false),
+            settle_queued: Queued::default(),
+            sync_queued: Queued::default(),
             log_boundary: AtomicU64::new(u64::MAX),
             reserve,
-            restore_queued: AtomicBool::new(false),
-            look_queued: AtomicBool::new(false),
+            restore_queued: Queued::default(),
+            look_queued: Queued::default(),
             looked_at: Mutex::default(),
             passed: AtomicU64::new(0),
-            shedding_queued: AtomicBool::new(false),
+            shedding_queued: Queued::default(),
             counters: CachePadded::default(),
             this: Weak::clone(this),
         });

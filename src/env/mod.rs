@@ -3,7 +3,7 @@
 //! [`RealEnv`] is the machine. [`SimEnv`] is a simulated one for tests: files whose unsynced bytes
 //! a crash loses, tears or reorders, a clock that the test sets, jobs that the test steps. The
 //! engine reaches neither file system, clock nor threads except through these traits. Of
-//! other rooms it calls version alone.
+//! other rooms it calls version and sync alone.
 
 mod aside;
 mod deferred;
@@ -28,7 +28,7 @@ pub(crate) use aside::damaged_name;
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};
-pub(crate) use once::once;
+pub(crate) use once::{Queued, once};
 pub(crate) use read_around::{ReadAround, Unreadable};
 pub(crate) use read_only::ReadOnly;
 pub use real::RealEnv;

@@ -19,7 +19,7 @@ use super::state::{Change, LevelState};
 use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
-use crate::env::{Clock, Disk, Jobs, damaged_name};
+use crate::env::{Clock, Disk, Jobs, Queued, damaged_name};
 use crate::error::{Corruption, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
@@ -90,8 +90,8 @@ pub(crate) struct Tree {
     pub(super) flush_lock: Mutex<()>,
     /// Held to tell the cache what it may hold.
     pub(super) sharing: Mutex<()>,
-    pub(super) flush_queued: AtomicBool,
-    pub(super) release_look_queued: AtomicBool,
+    pub(super) flush_queued: Queued,
+    pub(super) release_look_queued: Queued,
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
     pub(super) on_flushed: OnceLock<OnFlushed>,
@@ -154,8 +154,8 @@ impl Tree {
             reserved: Reserved::default(),
             flush_lock: Mutex::new(()),
             sharing: Mutex::new(()),
-            flush_queued: AtomicBool::new(false),
-            release_look_queued: AtomicBool::new(false),
+            flush_queued: Queued::default(),
+            release_look_queued: Queued::default(),
             closing: AtomicBool::new(false),
             on_flushed: OnceLock::new(),
             on_full: OnceLock::new(),
