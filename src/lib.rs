@@ -100,6 +100,9 @@
     clippy::cast_lossless
 )]
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("tablestone needs a processor with atomic operations on 64 bits");
+
 mod activity;
 mod cache;
 mod commit;

@@ -185,7 +185,7 @@ macro_rules! setters {
 setters! {
     /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
     /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
-    /// once. Default 256 MiB; 64 KiB to 16 TiB.
+    /// once. Default 256 MiB; 64 KiB to 16 TiB, to 1 GiB where addresses have 32 bits.
     memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].
     durability: Durability;
@@ -254,8 +254,8 @@ impl Options {
         };
         let checks = [
             (
-                (64 << 10..=16 << 40).contains(&(self.memory_budget as u64)),
-                "memory_budget must be 64 KiB to 16 TiB",
+                (64 << 10..=MOST_MEMORY).contains(&(self.memory_budget as u64)),
+                "memory_budget must be 64 KiB to 16 TiB, to 1 GiB on 32 bits",
             ),
             ((1..=19).contains(&zstd), "the zstd level must be 1 to 19"),
             (
@@ -297,6 +297,8 @@ pub(crate) fn check_rules(rules: impl IntoIterator<Item = (bool, &'static str)>)
     }
 }
 
+/// No memory budget is larger.
+const MOST_MEMORY: u64 = if usize::BITS < 64 { 1 << 30 } else { 16 << 40 };
 /// No batch is larger, whatever it may be: it is one record of the log.
 pub(crate) const MOST_BATCH_BYTES: usize = 1 << 30;
 /// No PartitionKey or RowKey is longer, whatever the options are or were.

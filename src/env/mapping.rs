@@ -11,9 +11,10 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Once};
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, MmapOptions};
 
 use super::DiskFile;
+use super::addresses::{ADDRESSES, Taken};
 
 /// As much as any system reads at once when it is asked to, from the beginning of a page on.
 const ASKED_AT_ONCE: usize = 128 << 10;
@@ -33,20 +34,27 @@ enum Inner {
 struct Maps {
     scattered: Mmap,
     in_order: Mmap,
+    _taken: Taken,
 }
 
 impl Mapping {
-    /// Maps a whole file, to which nobody writes any more.
+    /// Maps a whole file, to which nobody writes any more. `OutOfMemory` if there are no addresses for it.
     pub(super) fn of(file: &File) -> io::Result<Self> {
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let Some(taken) = ADDRESSES.take(len.saturating_mul(2)) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        let mut whole = MmapOptions::new();
+        whole.len(len);
         // SAFETY: the bytes of a map must not change while it lives. `DiskFile::map` binds its
         // caller to never write to the file again, table files are written once and never reused,
         // and the directory's lock keeps other instances of the engine away. Somebody else who
         // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
-        let (scattered, in_order) = unsafe { (Mmap::map(file)?, Mmap::map(file)?) };
+        let (scattered, in_order) = unsafe { (whole.map(file)?, whole.map(file)?) };
         if !scattered.is_empty() {
             scattered.advise(Advice::Random)?;
         }
-        Ok(Self(Inner::Mapped(Arc::new(Maps { scattered, in_order }))))
+        Ok(Self(Inner::Mapped(Arc::new(Maps { scattered, in_order, _taken: taken }))))
     }
 
     /// Bytes in memory.

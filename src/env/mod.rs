@@ -5,6 +5,7 @@
 //! engine reaches neither file system, clock nor threads except through these traits. Of
 //! other rooms it calls version and sync alone.
 
+mod addresses;
 mod aside;
 mod deferred;
 mod mapping;

@@ -64,7 +64,8 @@ impl View {
         most: usize,
     ) -> Self {
         let frozen_bytes: usize = frozen.iter().map(|f| f.memtable.room()).sum();
-        let stored = (levels.raw_bytes() as usize).saturating_add(frozen_bytes);
+        let stored = usize::try_from(levels.raw_bytes()).unwrap_or(usize::MAX);
+        let stored = stored.saturating_add(frozen_bytes);
         let full_at = stored.saturating_mul(FULL_AT_TIMES_STORED);
         let full_at = full_at.clamp(most / FULL_FROM_PART, most);
         Self { generation, active, frozen, levels, full_at, most }

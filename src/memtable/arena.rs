@@ -134,9 +134,10 @@ impl<const ALIGN: usize> Shard<ALIGN> {
     fn bytes(&self) -> usize {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: chunks live as long as the arena.
-        let in_current = unsafe { current.as_ref() }
-            .map_or(0, |chunk| used_bytes(chunk.used.load(Ordering::Relaxed)).min(chunk.capacity));
-        self.retired_bytes.load(Ordering::Relaxed) + in_current
+        let in_current = unsafe { current.as_ref() }.map_or(0, |chunk| {
+            used_bytes(chunk.used.load(Ordering::Relaxed)).min(chunk.capacity as u64)
+        });
+        self.retired_bytes.load(Ordering::Relaxed) + in_current as usize
     }
 
     fn blocks(&self) -> u64 {
@@ -188,16 +189,16 @@ fn cut<const ALIGN: usize>(chunk: *mut Chunk, bytes: usize) -> Option<NonNull<u8
         return None;
     }
     let start = used_bytes(header.used.fetch_add(ONE_BLOCK + bytes as u64, Ordering::Relaxed));
-    if start + bytes > header.capacity {
+    if start + bytes as u64 > header.capacity as u64 {
         header.used.fetch_sub(ONE_BLOCK, Ordering::Relaxed);
         return None;
     }
     // SAFETY: `start + bytes` is within the chunk's allocation, after its header.
-    NonNull::new(unsafe { chunk.cast::<u8>().add(header_bytes::<ALIGN>() + start) })
+    NonNull::new(unsafe { chunk.cast::<u8>().add(header_bytes::<ALIGN>() + start as usize) })
 }
 
-fn used_bytes(used: u64) -> usize {
-    (used & BYTES) as usize
+fn used_bytes(used: u64) -> u64 {
+    used & BYTES
 }
 
 fn first_block<const ALIGN: usize>(chunk: NonNull<Chunk>) -> NonNull<u8> {

@@ -3,6 +3,7 @@
 //! Invariant: it returns only records whose checksums hold at the place they were read from, and
 //! holds no more memory than a window or the largest record.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -183,6 +184,9 @@ impl Scan {
         if self.window.capacity() > 4 * WINDOW_BYTES.max(len) {
             self.window = Vec::new();
         }
+        // On 32 bits there may be no room for a record that was written on 64.
+        let room = self.window.try_reserve(len.saturating_sub(self.window.len()));
+        room.map_err(|_| Error::io("read", &self.path, io::ErrorKind::OutOfMemory.into()))?;
         self.window.resize(len, 0);
         self.window_start = offset;
         let read = self.file.read_at(&mut self.window, offset);
