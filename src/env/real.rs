@@ -1,8 +1,9 @@
 //! [`RealEnv`]: the machine this process runs on.
 //!
 //! Files are plain descriptors with positioned reads and writes; a sync is `fdatasync`, which
-//! also commits a changed length. What a method reports as done is done as far as the operating
-//! system says so.
+//! also commits a changed length, and on macOS, for directories as for files, `F_FULLFSYNC`, without
+//! which the device keeps what it has in its cache. What a method reports as done is done as far as
+//! the operating system says so.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

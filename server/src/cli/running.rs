@@ -28,6 +28,8 @@ use crate::telemetry::Telemetry;
 const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
+/// Its `OPEN_MAX`: it takes no more, nor that there be no limit, though it says that there is none.
+const MOST_FILES_OF_MACOS: u64 = 10_240;
 
 /// Connections of operators at once: of those who ask for health and metrics there are few, so many at most, and this part
 /// of those of clients, as each has a file descriptor that the database may want.
@@ -272,11 +274,12 @@ impl StopSignals {
 /// database: it cannot do without its files.
 fn connection_limits(mut limits: ConnectionLimits) -> ConnectionLimits {
     let now = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: now.maximum, maximum: now.maximum };
-    let files = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => now.maximum,
-        Err(_) => now.current,
-    };
+    let most_of_macos =
+        now.maximum.map_or(MOST_FILES_OF_MACOS, |most| most.min(MOST_FILES_OF_MACOS));
+    let raised = [now.maximum, now.current.max(Some(most_of_macos))].into_iter().find(|&current| {
+        setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum }).is_ok()
+    });
+    let files = raised.unwrap_or(now.current);
     if let Some(files) = files {
         let most = files.saturating_sub(OTHER_FILES).max(files / 2);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
