@@ -310,9 +310,11 @@ mod tests {
             let bloom = Bloom::<u64>::from_slice(&payload).unwrap();
             let stored = bits_in(payload.len() + TRAILER_BYTES);
             for hash in hashes {
-                prop_assert_eq!(filter.may_contain(hash), bloom.check(&hash));
+                // It hashes a number as it is in memory.
+                let expected = bloom.check(&hash.to_le());
+                prop_assert_eq!(filter.may_contain(hash), expected);
                 let rest = filter.ask_bits(hash, &FirstBits::new(Probes::of(hash), stored));
-                prop_assert_eq!(rest.is_some_and(Rest::may_contain), bloom.check(&hash));
+                prop_assert_eq!(rest.is_some_and(Rest::may_contain), expected);
                 prop_assert_eq!(rest.is_some(), filter.ask(hash).is_some());
             }
         }
