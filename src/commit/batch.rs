@@ -111,10 +111,12 @@ impl BatchWrite {
         if let Some(refused) = table.refuse_if_dropped() {
             return refused;
         }
-        if has_conditions
-            && let Err(failed) = self.check(&pipeline.tree().view(), pipeline.latches())
-        {
-            return failed;
+        let mut found = Version::ZERO;
+        if has_conditions {
+            found = match self.check(&pipeline.tree().view(), pipeline.latches()) {
+                Ok(found) => found,
+                Err(failed) => return failed,
+            };
         }
         let deletions = self.deletions(pipeline, table.id);
         if self.operations.is_empty() && deletions.is_none() {
@@ -127,7 +129,7 @@ impl BatchWrite {
         let encoded =
             check_limit(Limit::BatchBytes, prepared.payload_len(), wal::MAX_PAYLOAD_BYTES);
         if let Err(error) = encoded {
-            return Applied::failed(Version::ZERO, error);
+            return Applied::failed(found, error);
         }
         let makes_room = || only_delete(&operations);
         let version = match pipeline.submit_if_room(&prepared, known_room, makes_room) {
@@ -156,7 +158,7 @@ impl BatchWrite {
             return refused;
         }
         match self.check(&pipeline.tree().view(), pipeline.latches()) {
-            Ok(()) => Applied::failed(Version::ZERO, error),
+            Ok(found) => Applied::failed(found, error),
             Err(failed) => failed,
         }
     }
@@ -193,18 +195,19 @@ impl BatchWrite {
         }
     }
 
-    /// Checks every condition and runs merges.
-    fn check(&mut self, view: &View, latches: &Latches) -> Result<(), Applied<Version>> {
+    /// Checks every condition and runs merges; gives the newest version that was found.
+    fn check(&mut self, view: &View, latches: &Latches) -> Result<Version, Applied<Version>> {
         let (prefix, buffer) = (&*self.prefix, self.rows.buffer());
         let value_limit = self.limits.value_bytes;
         let upto = Conditions { view, latches, prefix, buffer, value_limit }
             .check(&mut self.operations)
             .map_err(|(upto, error)| Applied::failed(upto, error))?;
         if self.rows.are_ready() {
-            return Ok(());
+            return Ok(upto);
         }
         let bytes = batch_bytes(self.partition_key_bytes, &self.operations);
         check_limit(Limit::BatchBytes, bytes, self.limits.merged_bytes)
-            .map_err(|error| Applied::failed(upto, error))
+            .map_err(|error| Applied::failed(upto, error))?;
+        Ok(upto)
     }
 }

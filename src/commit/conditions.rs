@@ -1,8 +1,8 @@
 //! [`Conditions`]: what must hold of stored entities for a batch to be done (R-E05, R-E07).
 //!
 //! Invariant: under the partition's latch each operation is checked against the newest entry of its entity,
-//! durable or not, before its merge runs; of those that fail the first is named, with the version that it
-//! lost to.
+//! durable or not, before its merge runs; of those that fail the first is named, with the newest version that it
+//! and those before it found.
 
 use std::borrow::Cow;
 
@@ -79,7 +79,7 @@ const MANY: usize = 8;
 /// The same where most of them are likely absent.
 const MANY_ABSENT: usize = 48;
 
-/// The newest version that was found, or the error and the version that it is due to.
+/// The newest version that was found, or the error and the newest version that it is due to.
 pub(super) type Checked = Result<Version, (Version, Error)>;
 
 /// What the operations of a batch are checked against.
@@ -120,7 +120,8 @@ impl Conditions<'_> {
             let visit = |found: Found<'_>| self.check_one(index, operation, Some(found));
             let checked = read::get_raw(self.view, &lookup, Version::MAX, visit)
                 .map_err(|error| (Version::ZERO, error))?;
-            upto = upto.max(checked.unwrap_or_else(|| self.check_one(index, operation, None))?);
+            let checked = checked.unwrap_or_else(|| self.check_one(index, operation, None));
+            upto = newest(upto, checked)?;
         }
         Ok(upto)
     }
@@ -140,7 +141,7 @@ impl Conditions<'_> {
         read::multi_get_raw(self.view, self.prefix, &row_keys, Version::MAX, visit)
             .map_err(|error| (Version::ZERO, error))?;
         looking.into_iter().try_fold(Version::ZERO, |upto, (index, operation, checked)| {
-            Ok(upto.max(checked.unwrap_or_else(|| self.check_one(index, operation, None))?))
+            newest(upto, checked.unwrap_or_else(|| self.check_one(index, operation, None)))
         })
     }
 
@@ -174,6 +175,15 @@ impl Conditions<'_> {
             stored => stored.map(|found| Cow::Borrowed(found.value)),
         };
         operation.resolve_merge(index, value.as_deref(), self.value_limit, self.latches)
+    }
+}
+
+/// The same for operations up to one, of which those before it found versions up to one: that it fails says that they
+/// do not.
+fn newest(upto: Version, checked: Checked) -> Checked {
+    match checked {
+        Ok(version) => Ok(upto.max(version)),
+        Err((version, error)) => Err((upto.max(version), error)),
     }
 }
 

@@ -1,10 +1,11 @@
 //! R-E05, R-E06: insert, replace, merge, delete and their unconditional forms; check and write
 //! are one step, and a failure says what was found.
 
-use tablestone::{Error, Precondition, Table, Version};
+use tablestone::env::SimEnv;
+use tablestone::{Batch, Error, Precondition, Table, Version};
 
 use crate::support::fixture::value;
-use crate::support::{Depth, TestDb};
+use crate::support::{Depth, TestDb, sim};
 
 /// Runs a test with the entity p/r (value "old", version given) at every depth.
 fn with_entity(test: impl Fn(&TestDb, &Table, Version)) {
@@ -201,5 +202,54 @@ fn r_e05_of_many_threads_that_insert_exactly_one_succeeds() {
             threads.into_iter().map(|t| usize::from(t.join().unwrap())).sum()
         });
         assert_eq!(won, 1);
+    }
+}
+
+/// R-E11: that an operation fails says that those before it do not. Whatever that is due to is visible by then, as it
+/// could be lost otherwise by a crash.
+#[test]
+fn r_e11_a_failure_answers_once_what_the_operations_before_it_found_is_visible() {
+    let stale = Precondition::Version(Version::from_ticks(7));
+    let fails: [(&str, &dyn Fn(&mut Batch) -> usize); 4] = [
+        ("not there", &|batch| batch.put("absent", Precondition::Exists, "new").len()),
+        ("of another version", &|batch| batch.put("old", stale, "new").len()),
+        ("refused", &|batch| batch.merge("old", Precondition::None, |_| Err("no".into())).len()),
+        ("named twice", &|batch| batch.upsert("here", "twice").len()),
+    ];
+    for (what, add) in fails {
+        for others in [0, 60] {
+            let db = sim::open(&SimEnv::new(1)).unwrap();
+            let t = db.create_table("t").wait().unwrap();
+            t.upsert("p", "old", "old").wait().unwrap();
+            // Ordered, and in nobody's log yet.
+            let under_way = t.upsert("p", "here", "here");
+            assert!(!t.exists("p", "here").unwrap());
+            let mut batch = Batch::new("p");
+            batch.put("here", Precondition::Exists, "new");
+            for n in 0..others {
+                batch.insert([n], "");
+            }
+            add(&mut batch);
+            let failed = t.commit(batch).wait();
+            assert!(failed.is_err(), "{what}");
+            assert!(t.exists("p", "here").unwrap(), "{what} after {others} others: {failed:?}");
+            under_way.wait().unwrap();
+        }
+    }
+}
+
+/// The same for what a deletion of a range takes away.
+#[test]
+fn r_e11_a_failure_for_want_of_an_entity_answers_once_its_deletion_is_visible() {
+    for rows in [1u8, 200] {
+        let db = sim::open(&SimEnv::new(1)).unwrap();
+        let t = db.create_table("t").wait().unwrap();
+        t.import((0..rows).map(|n| ("p", [n], ""))).unwrap();
+        let under_way = t.delete_partition("p");
+        assert!(t.exists("p", [0]).unwrap());
+        let failed = t.replace("p", [0], Precondition::Exists, "new").wait();
+        assert!(matches!(failed, Err(Error::EntityNotFound { index: 0 })));
+        assert!(!t.exists("p", [0]).unwrap(), "it was not there, and is again");
+        under_way.wait().unwrap();
     }
 }
