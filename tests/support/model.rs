@@ -7,8 +7,8 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use tablestone::{
-    Batch, Commit, Continuation, Database, Error, Precondition, Query, Result, StopReason, Table,
-    TableView, Version,
+    Batch, Commit, Continuation, Database, Error, Page, Precondition, Query, Result, RowRef,
+    StopReason, Table, TableView, Version,
 };
 
 /// PartitionKey and RowKey.
@@ -165,7 +165,8 @@ pub fn value(step: u32, row: u8, len: u16) -> Vec<u8> {
     value
 }
 
-fn appended(old: Option<&[u8]>, added: &[u8]) -> Vec<u8> {
+/// What a merge that appends makes.
+pub fn appended(old: Option<&[u8]>, added: &[u8]) -> Vec<u8> {
     // Bounded, so that a long script does not reach the limit of a value.
     let old = old.unwrap_or_default();
     [&old[..old.len().min(600)], added].concat()
@@ -502,7 +503,8 @@ impl QuerySpec {
         }
     }
 
-    fn query(&self, view: &TableView, start: Option<&Continuation>) -> Query {
+    /// The query for the page that begins at a key.
+    pub fn query(&self, view: &TableView, start: Option<&Key>) -> Query {
         let mut query = view
             .query()
             .partitions(bounds(&self.partitions, partition_key))
@@ -522,20 +524,28 @@ impl QuerySpec {
             query = query.filter(move |row| passes(row.value, one_of));
         }
         match start {
-            Some(start) => query.continue_from(start.clone()),
+            Some((pk, rk)) => query.continue_from(Continuation::new(pk.clone(), rk.clone())),
             None => query,
         }
     }
 
-    /// What it must return, in order.
-    fn expected<'m>(&self, model: &'m TableModel) -> Vec<(&'m Key, &'m Entity)> {
+    /// The first key that it may return.
+    pub fn first(&self) -> Option<Key> {
+        self.start.map(|(pk, rk)| (partition_key(pk), row_key(rk)))
+    }
+
+    /// What it must return from a key on, in order.
+    fn expected<'m>(
+        &self,
+        model: &'m TableModel,
+        start: Option<&Key>,
+    ) -> Vec<(&'m Key, &'m Entity)> {
         let partitions = bounds(&self.partitions, partition_key);
         let rows = bounds(&self.rows, row_key);
-        let start = self.start.map(|(pk, rk)| (partition_key(pk), row_key(rk)));
         let mut expected: Vec<_> = model
             .iter()
             .filter(|(key, _)| within(&partitions, &key.0) && within(&rows, &key.1))
-            .filter(|(key, _)| match &start {
+            .filter(|(key, _)| match start {
                 Some(start) if self.reverse => *key <= start,
                 Some(start) => *key >= start,
                 None => true,
@@ -553,37 +563,68 @@ fn passes(value: &[u8], one_of: u8) -> bool {
     value.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) % one_of == 0
 }
 
+/// A page that was read.
+#[derive(Clone, Debug)]
+pub struct SeenPage {
+    pub rows: Vec<(Key, Entity)>,
+    pub next: Option<Key>,
+    pub reason: StopReason,
+    pub examined: u64,
+    pub version: Version,
+}
+
+impl SeenPage {
+    pub fn of(page: &Page) -> Self {
+        let row = |row: RowRef<'_>| {
+            let key = (row.partition_key.to_vec(), row.row_key.to_vec());
+            (key, Entity { version: row.version, value: row.value.to_vec() })
+        };
+        let key = |next: &Continuation| (next.partition_key().to_vec(), next.row_key().to_vec());
+        Self {
+            rows: page.iter().map(row).collect(),
+            next: page.continuation().map(key),
+            reason: page.stop_reason(),
+            examined: page.examined(),
+            version: page.version(),
+        }
+    }
+}
+
 /// Reads a query page by page and holds every page against the model (R-E11 to R-E15).
 pub fn check_query(view: &TableView, model: &TableModel, spec: &QuerySpec) {
-    let expected = spec.expected(model);
-    let mut rest = &expected[..];
-    let mut start = spec.start.map(|(pk, rk)| Continuation::new(partition_key(pk), row_key(rk)));
+    let mut start = spec.first();
     loop {
-        let page = spec.query(view, start.as_ref()).page().unwrap();
-        let got: Vec<_> = page
-            .iter()
-            .map(|row| {
-                (row.partition_key.to_vec(), row.row_key.to_vec(), row.version, row.value.to_vec())
-            })
-            .collect();
-        assert!(got.len() <= rest.len(), "{spec:?}: more rows than there are: {got:?}");
-        let (now, later) = rest.split_at(got.len());
-        for ((pk, rk, version, value), (key, entity)) in got.iter().zip(now) {
-            assert_eq!((pk, rk), (&key.0, &key.1), "{spec:?}");
-            assert_eq!(value, &entity.value, "{spec:?} at {key:?}");
-            if entity.version != Version::ZERO {
-                assert_eq!(*version, entity.version, "{spec:?} at {key:?}");
-            }
+        let page = SeenPage::of(&spec.query(view, start.as_ref()).page().unwrap());
+        check_page(spec, model, start.as_ref(), &page);
+        match page.next {
+            Some(next) => start = Some(next),
+            None => return,
         }
-        rest = later;
-        let Some(next) = page.continuation() else {
-            assert_eq!(page.stop_reason(), StopReason::End);
-            assert!(rest.is_empty(), "{spec:?}: ends {} rows early", rest.len());
-            return;
-        };
-        check_stop(spec, page.stop_reason(), page.examined(), now, rest);
-        check_progress(spec, start.as_ref(), next, now);
-        start = Some(next.clone());
+    }
+}
+
+/// Holds the page that begins at a key against the model.
+pub fn check_page(spec: &QuerySpec, model: &TableModel, start: Option<&Key>, page: &SeenPage) {
+    let expected = spec.expected(model, start);
+    assert!(page.rows.len() <= expected.len(), "{spec:?}: more rows than there are: {page:?}");
+    let (now, rest) = expected.split_at(page.rows.len());
+    for ((found, entity), (key, expected)) in page.rows.iter().zip(now) {
+        assert_eq!(&found, key, "{spec:?}");
+        assert_eq!(entity.value, expected.value, "{spec:?} at {key:?}");
+        if expected.version != Version::ZERO {
+            assert_eq!(entity.version, expected.version, "{spec:?} at {key:?}");
+        }
+    }
+    let Some(next) = &page.next else {
+        assert_eq!(page.reason, StopReason::End);
+        assert!(rest.is_empty(), "{spec:?}: ends {} rows early", rest.len());
+        return;
+    };
+    check_stop(spec, page.reason, page.examined, now, rest);
+    check_progress(spec, start, next, now);
+    if let Some((first, _)) = rest.first() {
+        let is_left_out = if spec.reverse { next < first } else { next > first };
+        assert!(!is_left_out, "{spec:?}: goes on at {next:?} and leaves {first:?} out");
     }
 }
 
@@ -627,20 +668,13 @@ fn check_stop(
     }
 }
 
-fn check_progress(
-    spec: &QuerySpec,
-    start: Option<&Continuation>,
-    next: &Continuation,
-    now: &[(&Key, &Entity)],
-) {
-    let next = (next.partition_key().to_vec(), next.row_key().to_vec());
-    let is_after = |key: &Key| if spec.reverse { next < *key } else { next > *key };
+fn check_progress(spec: &QuerySpec, start: Option<&Key>, next: &Key, now: &[(&Key, &Entity)]) {
+    let is_after = |key: &Key| if spec.reverse { next < key } else { next > key };
     if let Some((last, _)) = now.last() {
         assert!(is_after(last), "{spec:?}: {next:?} is not beyond {last:?}");
     }
     if let Some(start) = start {
-        let start = (start.partition_key().to_vec(), start.row_key().to_vec());
-        assert!(is_after(&start), "{spec:?}: from {start:?} to {next:?} is no progress");
+        assert!(is_after(start), "{spec:?}: from {start:?} to {next:?} is no progress");
     }
 }
 
