@@ -12,6 +12,7 @@ mod entities;
 mod errors;
 mod filters;
 mod headers;
+mod histories;
 mod hostile;
 mod kill;
 mod limits;
