@@ -180,6 +180,11 @@ impl WaitList {
         self.falls.load(Ordering::Acquire)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+
     /// Wakes everybody. To be called with no lock of the engine held.
     pub(crate) fn wake_all(&self) {
         self.falls.fetch_add(1, Ordering::AcqRel);

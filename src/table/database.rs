@@ -465,4 +465,23 @@ mod tests {
         });
         assert!(matches!(table.query().page(), Err(Error::TableNotFound(_))));
     }
+
+    /// R-E24: a thread that has heard that the engine is busy waits no longer: nothing is kept of it.
+    #[test]
+    fn r_e24_nothing_is_kept_of_a_thread_that_heard_it_is_busy() {
+        let directory = tempfile::tempdir().unwrap();
+        // Nothing is compacted, so level 0 fills up.
+        let options = Options::default()
+            .durability(Durability::Os)
+            .memory_budget(64 << 10)
+            .background_threads(0)
+            .busy_timeout(Duration::from_millis(1));
+        let database = Database::open(directory.path(), options).unwrap();
+        let table = database.create_table("t").wait().unwrap();
+        let mut rows = 0..100_000u32;
+        let error =
+            rows.find_map(|row| table.insert("p", row.to_be_bytes(), [3; 500]).wait().err());
+        assert!(matches!(error, Some(Error::Busy { .. })), "{error:?}");
+        assert!(database.inner.pipeline.tree().waiters().is_empty());
+    }
 }

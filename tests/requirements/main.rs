@@ -37,4 +37,5 @@ mod recovery;
 mod skip_scan;
 mod snapshots;
 mod tables;
+mod turns;
 mod versions;
