@@ -717,3 +717,23 @@ fn foreign_files_are_left_alone_and_leftovers_are_removed() {
     assert_eq!(replay_all(&env).0.len(), 1);
     let _: Arc<Segments> = writer.segments();
 }
+
+/// One that an earlier life left, whose segments were longer, or that large commits made so.
+#[test]
+fn a_spare_that_is_too_long_is_removed_and_not_used() {
+    let limit = 2 * plan(SEGMENT_BYTES).most_zeros() as usize;
+    for (len, is_used) in [(limit, true), (limit + 1, false)] {
+        let env = machine(1);
+        env.write_file(&dir().join("0000000000000009.log-spare"), &vec![0; len]);
+        let mut writer = create(&env);
+        writer.segments().prepare().unwrap();
+        let spares = env.list(dir()).into_iter().filter(|name| name.ends_with("spare"));
+        assert_eq!(spares.count(), 0, "{len}");
+        let prepared = env.read_file(&segment(2)).unwrap().len();
+        assert_eq!(prepared == len, is_used, "{prepared} bytes");
+        assert!(prepared <= limit);
+        append(&mut writer, &records(1, &[5])).unwrap();
+        writer.close().unwrap();
+        assert_eq!(replay_all(&env).0.len(), 1);
+    }
+}
