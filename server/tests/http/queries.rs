@@ -395,3 +395,31 @@ async fn r_s06_a_query_out_of_time_goes_on() {
     assert_eq!(all.concat().len() + rest.concat().len(), 20_000);
     assert!(rest.iter().all(|page| page.len() <= 700));
 }
+
+/// R-S06: so does a query of tables.
+#[tokio::test]
+async fn r_s06_a_query_of_tables_out_of_time_goes_on() {
+    let limits = Limits { query_time: Duration::ZERO, ..Limits::default() };
+    let server = Server::with(limits).await;
+    let mut client = server.client().await;
+    let names: Vec<_> = (0..150).map(|n| format!("table{n:03}")).collect();
+    for name in &names {
+        let created = client.post("/Tables", &format!(r#"{{"TableName":"{name}"}}"#)).await;
+        assert_eq!(created.status, 201, "{created:?}");
+    }
+    let (mut found, mut pages, mut next) = (Vec::new(), 0, String::new());
+    loop {
+        let page = client.get(&format!("/Tables{next}")).await;
+        assert_eq!(page.status, 200, "{page:?}");
+        let body = page.json();
+        let rows = body["value"].as_array().unwrap().iter();
+        found.extend(rows.map(|row| row["TableName"].as_str().unwrap().to_owned()));
+        pages += 1;
+        match page.header("x-ms-continuation-nexttablename") {
+            Some(name) => next = format!("?NextTableName={}", encode(name)),
+            None => break,
+        }
+    }
+    assert_eq!(found, names, "{pages} pages");
+    assert!(pages > 1, "all in one page, whatever the time");
+}

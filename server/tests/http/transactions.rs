@@ -586,3 +586,22 @@ async fn r_s07_addresses_of_operations() {
     assert_eq!((status, &*code), (400, "InvalidInput"));
     assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
 }
+
+/// R-S07: what is no mistake of an operation is told of the whole request, for the client to send it again; what the
+/// server does not do is told of the part that asks for it.
+#[tokio::test]
+async fn r_s07_a_failure_of_the_server_is_that_of_the_whole_batch() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let function = part(&format!("GET {BASE}/people()?$filter=A%20eq%20B"), &[], "");
+    let query = format!("--batch_b\r\n{function}--batch_b--\r\n");
+    let answer = post(&mut client, &query).await;
+    assert_eq!(failure(&answer).0, 501);
+
+    let body = change_set(&[insert("1"), insert("2")]);
+    assert_eq!(parts(&post(&mut client, &body).await).len(), 2);
+    server.service.database().clone().close().unwrap();
+    let body = change_set(&[insert("3"), insert("4")]);
+    let answer = post(&mut client, &body).await;
+    assert_eq!(answer.failure(), (500, "InternalError"));
+}

@@ -257,3 +257,35 @@ proptest! {
         let _ = parse_entity(body.as_bytes().get(..cut).unwrap_or_default());
     }
 }
+
+/// R-S04: what stands around the entries of a feed: when it was made, and where it is.
+#[test]
+fn r_s04_a_printed_feed() {
+    let around = |table: &str| {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
+             <feed xml:base=\"http://h/a/\" xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" \
+             xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\" \
+             xmlns=\"http://www.w3.org/2005/Atom\">\
+             <title type=\"text\">{table}</title><id>http://h/a/{table}</id>\
+             <updated>2021-09-21T00:54:03.1536324Z</updated>\
+             <link rel=\"self\" title=\"{table}\" href=\"{table}\" />"
+        )
+    };
+    let updated = DateTime::from(Version::from_ticks(132_766_592_431_536_324));
+    let text = |out| String::from_utf8(out).expect("UTF-8");
+    let (select, mut out) = (Select::ALL, Vec::new());
+    let printer = AtomPrinter::new(CONTEXT, updated, &select);
+    printer.begin_feed(&mut out);
+    printer.end_feed(&mut out);
+    assert_eq!(text(out), around("T") + "</feed>");
+
+    let tables = text(print_tables(CONTEXT, updated, ["One"]));
+    let entry = "<entry><id>http://h/a/Tables('One')</id><title type=\"text\"></title>\
+        <updated>2021-09-21T00:54:03.1536324Z</updated><author><name /></author>\
+        <link rel=\"edit\" title=\"Tables\" href=\"Tables('One')\" />\
+        <category term=\"a.Tables\" scheme=\"http://schemas.microsoft.com/ado/2007/08/dataservices/scheme\" />\
+        <content type=\"application/xml\"><m:properties><d:TableName>One</d:TableName></m:properties>\
+        </content></entry>";
+    assert_eq!(tables, around("Tables") + entry + "</feed>");
+}

@@ -319,3 +319,18 @@ proptest! {
         prop_assert_eq!(parse_acl(&print_acl(&policies)), Ok(policies.to_vec()));
     }
 }
+
+/// R-S09: before 2013-08-15 metrics have no span in their name, and there are no others, nor cross-origin rules.
+#[test]
+fn r_s09_old_properties() {
+    let mut properties = ServiceProperties::default();
+    properties.apply(parse_properties(FULL.as_bytes()).expect("properties"));
+    let expected = "<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties>\
+        <Logging><Version>1.0</Version><Read>false</Read><Write>true</Write><Delete>true</Delete>\
+        <RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging>\
+        <Metrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
+        <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Metrics>\
+        </StorageServiceProperties>";
+    let printed = print_old_properties(&properties);
+    assert_eq!(String::from_utf8(printed).expect("UTF-8"), expected);
+}
