@@ -10,6 +10,9 @@ use tablestone::Version;
 
 use super::client::{Change, Condition, Entity, Event, Key, Operation, Refusal, What};
 
+/// Of an entity's two properties.
+type Values = (Option<u64>, Option<u64>);
+
 /// Versions from the first on and before the second.
 type Window = (Version, Version);
 
@@ -182,10 +185,7 @@ fn both(some: &[Window], others: &[Window]) -> Vec<Window> {
 
 impl Operation {
     /// The values that it leaves of an entity.
-    fn outcome(
-        &self,
-        found: Option<&Entity>,
-    ) -> Result<Option<(Option<u64>, Option<u64>)>, Refusal> {
+    fn outcome(&self, found: Option<&Entity>) -> Result<Option<Values>, Refusal> {
         let refused = |status, code: &str| Err((status, code.to_owned()));
         match (self.condition, found) {
             (Condition::Absent, Some(_)) => return refused(409, "EntityAlreadyExists"),
