@@ -71,7 +71,7 @@ impl<'h> Replay<'h> {
             let version = turns[0].0;
             let of = |wanted| turns.iter().filter(move |it| it.1 == wanted).map(|it| it.2);
             let writes = of(Turn::Write).count();
-            assert!(writes <= 1, "two writes of {version}: {:?}", of(Turn::Write).last());
+            assert!(writes <= 1, "two writes of {version}: {:?}", of(Turn::Write).next_back());
             for event in of(Turn::Write) {
                 let _at = At(event);
                 self.write(event, version);

@@ -95,7 +95,7 @@ impl<'s> Worker<'s> {
             124..164 => self.page(),
             164..176 => self.take_snapshot(),
             176..184 => self.names(),
-            184..190 => self.maintain(|database| database.flush()),
+            184..190 => self.maintain(Database::flush),
             190..192 => self.maintain(Database::compact),
             192..194 => self.sync(),
             194 => self.checkpoint(),
@@ -156,10 +156,8 @@ impl<'s> Worker<'s> {
         let dir = self.shared.checkpoints.join(format!("checkpoint-{number}"));
         let (span, made) = self.shared.timed(|| self.shared.database.checkpoint(&dir));
         let Ok(at) = self.outcome(made) else { return };
-        let checkpoint = match Database::open(&dir, self.shared.options.clone()) {
-            Ok(checkpoint) => checkpoint,
-            Err(error) => return drop(self.failure(&error)),
-        };
+        let opened = Database::open(&dir, self.shared.options.clone());
+        let Ok(checkpoint) = self.outcome(opened) else { return };
         let tables = dump(&checkpoint);
         self.note(span, What::Dump { at, tables });
     }

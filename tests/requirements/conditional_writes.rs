@@ -210,13 +210,13 @@ fn r_e05_of_many_threads_that_insert_exactly_one_succeeds() {
 #[test]
 fn r_e11_a_failure_answers_once_what_the_operations_before_it_found_is_visible() {
     let stale = Precondition::Version(Version::from_ticks(7));
-    let fails: [(&str, &dyn Fn(&mut Batch) -> usize); 4] = [
-        ("not there", &|batch| batch.put("absent", Precondition::Exists, "new").len()),
-        ("of another version", &|batch| batch.put("old", stale, "new").len()),
-        ("refused", &|batch| batch.merge("old", Precondition::None, |_| Err("no".into())).len()),
-        ("named twice", &|batch| batch.upsert("here", "twice").len()),
-    ];
-    for (what, add) in fails {
+    let add = |batch: &mut Batch, what: &str| match what {
+        "not there" => batch.put("absent", Precondition::Exists, "new").len(),
+        "of another version" => batch.put("old", stale, "new").len(),
+        "refused" => batch.merge("old", Precondition::None, |_| Err("no".into())).len(),
+        _ => batch.upsert("here", "twice").len(),
+    };
+    for what in ["not there", "of another version", "refused", "named twice"] {
         for others in [0, 60] {
             let db = sim::open(&SimEnv::new(1)).unwrap();
             let t = db.create_table("t").wait().unwrap();
@@ -229,7 +229,7 @@ fn r_e11_a_failure_answers_once_what_the_operations_before_it_found_is_visible()
             for n in 0..others {
                 batch.insert([n], "");
             }
-            add(&mut batch);
+            add(&mut batch, what);
             let failed = t.commit(batch).wait();
             assert!(failed.is_err(), "{what}");
             assert!(t.exists("p", "here").unwrap(), "{what} after {others} others: {failed:?}");
