@@ -193,7 +193,9 @@ impl State {
     fn create(&mut self, path: &Path) -> io::Result<SharedInode> {
         self.check_parent(path)?;
         if let Some(inode) = self.names.get(path) {
-            inode.lock().set_len(0);
+            let mut file = inode.lock();
+            check_unmapped(&mut file)?;
+            file.set_len(0);
             return Ok(Arc::clone(inode));
         }
         let inode = SharedInode::default();
@@ -233,6 +235,11 @@ impl State {
             inode.lock().crash(style, &mut self.random);
         }
     }
+}
+
+/// Nobody cuts, replaces or removes a file that is mapped: Windows refuses that.
+pub(super) fn check_unmapped(file: &mut Inode) -> io::Result<()> {
+    if file.is_mapped() { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
 }
 
 /// The disk as seen by what started in one epoch.
@@ -317,6 +324,9 @@ impl Disk for Handle {
         let mut state = self.begin(Operation::Rename, &[from, to])?;
         let inode = state.inode(from)?;
         state.check_parent(to)?;
+        if let Ok(replaced) = state.inode(to) {
+            check_unmapped(&mut replaced.lock())?;
+        }
         let sets = Some((to.to_owned(), inode));
         state.change_names(NameChange { clears: Some(from.to_owned()), sets });
         Ok(())
@@ -335,7 +345,7 @@ impl Disk for Handle {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.begin(Operation::Remove, &[path])?;
-        state.inode(path)?;
+        check_unmapped(&mut state.inode(path)?.lock())?;
         state.change_names(NameChange { clears: Some(path.to_owned()), sets: None });
         Ok(())
     }

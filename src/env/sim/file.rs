@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use parking_lot::MutexGuard;
 
-use super::disk::{Handle, SharedInode, State};
+use super::disk::{Handle, SharedInode, State, check_unmapped};
 use super::power::Operation;
 use crate::env::{BLOCK_BYTES, DiskFile, Mapping};
 
@@ -131,7 +131,9 @@ impl DiskFile for SimFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let state = self.begin(Operation::SetLen)?;
         self.check_room(&state, len)?;
-        self.inode.lock().set_len(position(len, 0)?);
+        let mut inode = self.inode.lock();
+        check_unmapped(&mut inode)?;
+        inode.set_len(position(len, 0)?);
         Ok(())
     }
 
@@ -142,6 +144,6 @@ impl DiskFile for SimFile {
         if !inode.is_readable(all) {
             return Err(io::Error::other("unreadable block"));
         }
-        Ok(Mapping::held(inode.bytes().into()))
+        Ok(Mapping::held(inode.map()))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, Weak};
 
 use super::CrashStyle;
 use crate::env::BLOCK_BYTES;
@@ -19,6 +20,7 @@ pub(super) struct Inode {
     unsynced: Vec<Change>,
     /// The blocks that cannot be read once they were read so many times more.
     spoiled: BTreeMap<usize, u32>,
+    maps: Vec<Weak<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -110,6 +112,18 @@ impl Inode {
 
     pub(super) fn bytes(&self) -> &[u8] {
         &self.live
+    }
+
+    pub(super) fn map(&mut self) -> Arc<[u8]> {
+        let map = Arc::from(self.bytes());
+        self.maps.push(Arc::downgrade(&map));
+        map
+    }
+
+    /// Whether somebody has a map of it.
+    pub(super) fn is_mapped(&mut self) -> bool {
+        self.maps.retain(|map| map.strong_count() > 0);
+        !self.maps.is_empty()
     }
 
     pub(super) fn spoil(&mut self, offset: usize, reads: u32) {

@@ -148,8 +148,9 @@ fn a_damaged_file_is_left_as_it_is() {
     let mut world = world(8);
     append(&mut world, 0..5_000, false);
     let state = world.levels();
-    let young = state.level(Level::ONE).first().unwrap();
-    world.env.flip(young.path(), 100).unwrap();
+    let young = state.level(Level::ONE).first().unwrap().path().to_owned();
+    drop(state);
+    world.env.flip(&young, 100).unwrap();
     world.reopen().unwrap();
     rest(&world, 5);
     assert!(world.tree.last_background_error().unwrap().contains("checksum"));
