@@ -4,8 +4,7 @@
 mod support;
 
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -360,8 +359,9 @@ fn damage_to_a_value_that_was_read_is_found() {
     };
     let entries = fs::read_dir(db.path()).unwrap().map(|entry| entry.unwrap().path());
     let (path, at) = entries.filter_map(read).next().unwrap();
-    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&[4], at + 1_000).unwrap();
+    let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(at + 1_000)).unwrap();
+    file.write_all(&[4]).unwrap();
 
     let is_found = || match db.verify() {
         Err(Error::Corruption(corruption)) => assert_eq!(corruption.file, path),
@@ -375,7 +375,7 @@ fn damage_to_a_value_that_was_read_is_found() {
     // One compaction leaves little of the segment in use; the next would move that to a table file.
     db.compact().and_then(|()| db.compact()).unwrap();
     let error = db.stats().background_error.unwrap();
-    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
     is_found();
 }
 
@@ -425,7 +425,7 @@ fn damage_to_a_sparse_segment_stops_no_compaction() {
     }
     let stats = database.stats();
     let error = stats.background_error.unwrap();
-    assert!(error.contains(path.to_str().unwrap()), "{error}");
+    assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
     assert_eq!(stats.background_failures, 0);
     table.upsert("p", 8u32.to_be_bytes(), "whole").wait().unwrap();
     database.compact().unwrap();

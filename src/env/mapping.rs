@@ -11,10 +11,10 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Once};
 
-use memmap2::{Advice, Mmap, MmapOptions};
+use memmap2::{Mmap, MmapOptions};
 
-use super::DiskFile;
 use super::addresses::{ADDRESSES, Taken};
+use super::{DiskFile, system};
 
 /// As much as any system reads at once when it is asked to, from the beginning of a page on.
 const ASKED_AT_ONCE: usize = 128 << 10;
@@ -52,7 +52,7 @@ impl Mapping {
         // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
         let (scattered, in_order) = unsafe { (whole.map(file)?, whole.map(file)?) };
         if !scattered.is_empty() {
-            scattered.advise(Advice::Random)?;
+            system::read_scattered(&scattered)?;
         }
         Ok(Self(Inner::Mapped(Arc::new(Maps { scattered, in_order, _taken: taken }))))
     }
@@ -83,7 +83,7 @@ impl Mapping {
         let (start, end) = (within(range.start) / PAGE * PAGE, within(range.end));
         for start in (start..end).step_by(ASKED_AT_ONCE) {
             let len = ASKED_AT_ONCE.min(end - start);
-            let _ = maps.scattered.advise_range(Advice::WillNeed, start, len);
+            system::will_need(&maps.scattered, start, len);
         }
     }
 }

@@ -16,6 +16,12 @@ mod real;
 mod real_lock;
 mod reserved;
 mod sim;
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;
 mod threads;
 mod write_back;
 

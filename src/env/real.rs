@@ -2,12 +2,11 @@
 //!
 //! Files are plain descriptors with positioned reads and writes; a sync is `fdatasync`, which
 //! also commits a changed length, and on macOS, for directories as for files, `F_FULLFSYNC`, without
-//! which the device keeps what it has in its cache. What a method reports as done is done as far as
-//! the operating system says so.
+//! which the device keeps what it has in its cache, or what else the system has for it. What a method
+//! reports as done is done as far as the operating system says so.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +16,7 @@ use parking_lot::Mutex;
 use super::real_lock::RealLock;
 use super::reserved::Reserved;
 use super::threads::Threads;
-use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, write_back};
+use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, system, write_back};
 use crate::version::Version;
 
 /// The machine this process runs on: its file system, its clock, threads of this process.
@@ -109,7 +108,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        system::sync_dir(dir)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -146,26 +145,22 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        system::rename(from, to)
     }
 
     fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match fs::hard_link(from, to) {
+        match system::hard_link(from, to) {
             Err(error) if has_no_links(&error) => self.copy(from, to),
             linked => linked,
         }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        system::remove(path)
     }
 
-    /// Without what is kept for the superuser, also for the superuser.
-    #[cfg(target_os = "linux")]
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
-        let found = rustix::fs::statvfs(dir).ok()?;
-        // Where there is no limit, or none that is told, it has no blocks at all.
-        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+        system::free_bytes(dir)
     }
 }
 
@@ -191,18 +186,18 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        system::read_exact_at(&self.file, buf, offset)
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         if self.reserved.lock().as_mut().is_some_and(|reserved| reserved.write(data, offset)) {
             return Ok(());
         }
-        self.file.write_all_at(data, offset)
+        system::write_all_at(&self.file, data, offset)
     }
 
     fn write_blocks_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let written = self.direct.as_ref().map(|direct| direct.write_all_at(data, offset));
+        let written = self.direct.as_ref().map(|direct| system::write_all_at(direct, data, offset));
         match written {
             Some(Err(error)) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
             Some(Ok(())) => Ok(()),
@@ -285,6 +280,7 @@ mod tests {
         disk.sync_dir(&nested).unwrap();
         assert_eq!(disk.list(&nested).unwrap(), ["two"]);
         assert!(disk.list(dir.path()).unwrap().is_empty(), "directories are not listed");
+        drop(file);
         disk.remove(&nested.join("two")).unwrap();
         let gone = disk.open(&nested.join("two")).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);

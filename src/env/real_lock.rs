@@ -3,11 +3,12 @@
 //! Invariant: of one directory there is one lock that is taken alone, or any number that are shared, over all
 //! processes. They are released when their guard is dropped, or their process ends.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
 use super::LockGuard;
+use super::system::{self, DirLock};
 
 /// Closing the descriptors releases the locks, also when the process is killed. A process that is being started
 /// has copies of them for a moment, so it is not left to that.
@@ -17,30 +18,30 @@ pub(super) struct RealLock {
     file: Option<File>,
     /// The directory itself, which stays locked if somebody removes the file, which another process would then make
     /// anew. None where directories have no locks.
-    dir: Option<File>,
+    dir: Option<DirLock>,
 }
 
 impl RealLock {
     /// Locks a file, which is made if it is missing, and its directory.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let file = system::lock_options().write(true).create(true).truncate(false).open(path)?;
         locked(file.try_lock())?;
         // Whatever comes of the other, this one is released in order.
         let mut lock = Self { file: Some(file), dir: None };
-        lock.dir = lock_dir(path, File::try_lock)?;
+        lock.dir = path.parent().map_or(Ok(None), DirLock::take)?;
         Ok(lock)
     }
 
     /// The same for reading alone, with others. Nothing is made: a directory that has no such file is locked
     /// by itself.
     pub(super) fn take_shared(path: &Path) -> io::Result<Self> {
-        let file = match File::open(path) {
+        let file = match system::lock_options().read(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             file => Some(file?),
         };
         file.as_ref().map_or(Ok(()), |file| locked(file.try_lock_shared()))?;
         let mut lock = Self { file, dir: None };
-        lock.dir = lock_dir(path, File::try_lock_shared)?;
+        lock.dir = path.parent().map_or(Ok(None), DirLock::take_shared)?;
         Ok(lock)
     }
 }
@@ -53,21 +54,12 @@ fn locked(tried: Result<(), TryLockError>) -> io::Result<()> {
     }
 }
 
-/// Locks the directory of a file.
-fn lock_dir(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<Option<File>> {
-    let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) else { return Ok(None) };
-    match lock(&dir) {
-        Err(TryLockError::Error(_)) => Ok(None),
-        tried => locked(tried).map(|()| Some(dir)),
-    }
-}
-
 impl Drop for RealLock {
     fn drop(&mut self) {
-        for file in self.dir.iter().chain(&self.file) {
-            if let Err(error) = file.unlock() {
-                tracing::warn!(%error, "a lock is held until its file is closed");
-            }
+        let dir = self.dir.as_ref().map_or(Ok(()), DirLock::release);
+        let file = self.file.as_ref().map_or(Ok(()), File::unlock);
+        for error in [dir, file].into_iter().filter_map(Result::err) {
+            tracing::warn!(%error, "a lock is held until its file is closed");
         }
     }
 }

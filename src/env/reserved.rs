@@ -98,8 +98,8 @@ fn allocate(_file: &File, _from: u64, _len: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
-    use std::os::unix::fs::FileExt;
 
+    use super::super::system::{read_exact_at, write_all_at};
     use super::*;
 
     fn file(dir: &tempfile::TempDir) -> File {
@@ -111,12 +111,12 @@ mod tests {
     fn what_is_stored_is_in_the_file_and_the_rest_is_zeros() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
-        file.write_all_at(&[1; 5_000], 0).unwrap();
+        write_all_at(&file, &[1; 5_000], 0).unwrap();
         let Ok(mut reserved) = Reserved::of(&file, 4_990, 9_000) else { return };
         assert_eq!(file.metadata().unwrap().len(), 9_000);
         assert!(reserved.write(&[2; 20], 4_990));
         // What comes by system calls and what does not is one file.
-        file.write_all_at(&[3; 4], 5_000).unwrap();
+        write_all_at(&file, &[3; 4], 5_000).unwrap();
         assert!(reserved.write(&[4; 2], 8_998));
         let mut expected = vec![0; 9_000];
         expected[..4_990].fill(1);
@@ -124,7 +124,7 @@ mod tests {
         expected[5_000..5_004].fill(3);
         expected[8_998..].fill(4);
         let mut bytes = vec![9; 9_000];
-        file.read_exact_at(&mut bytes, 0).unwrap();
+        read_exact_at(&file, &mut bytes, 0).unwrap();
         assert!(bytes == expected);
     }
 
@@ -141,7 +141,7 @@ mod tests {
         }
         assert!(reserved.write(&[], 100_000) && reserved.write(&[], 100));
         let mut bytes = vec![9; 100_000];
-        file.read_exact_at(&mut bytes, 0).unwrap();
+        read_exact_at(&file, &mut bytes, 0).unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn much_is_stored_where_the_file_was_written_to() {
         let dir = tempfile::tempdir().unwrap();
         let file = file(&dir);
-        file.write_all_at(&[1; 50_000], 0).unwrap();
+        write_all_at(&file, &[1; 50_000], 0).unwrap();
         let Ok(mut reserved) = Reserved::of(&file, 64, 50_000) else { return };
         assert!(reserved.write(&[2; 40_000], 64));
         assert!(!reserved.write(&[3; 20_000], 40_064), "there is no room for it");
@@ -164,7 +164,7 @@ mod tests {
         expected[40_064..60_064].fill(3);
         expected[99_999] = 4;
         let mut bytes = vec![9; 100_000];
-        file.read_exact_at(&mut bytes, 0).unwrap();
+        read_exact_at(&file, &mut bytes, 0).unwrap();
         assert!(bytes == expected);
         assert!(reserved.extended(&file, MAPPED_BYTES + 1).is_none(), "it is not mapped that far");
     }

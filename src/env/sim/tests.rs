@@ -184,13 +184,14 @@ fn the_power_goes_after_that_many_operations() {
 #[test]
 fn a_fault_fails_as_many_operations_as_it_says() {
     let (env, disk, file) = machine(1);
-    let fault = Fault::new(Operation::Sync, "/a", ErrorKind::StorageFull);
-    env.fail(Fault { after: 1, times: 2, ..fault });
+    let fault = |on, name, kind| Fault::new(on, path(name).to_str().unwrap(), kind);
+    let full = fault(Operation::Sync, "a", ErrorKind::StorageFull);
+    env.fail(Fault { after: 1, times: 2, ..full });
     let kinds = || file.sync().map_err(|error| error.kind());
     let full = Err(ErrorKind::StorageFull);
     assert_eq!([kinds(), kinds(), kinds(), kinds()], [Ok(()), full, full, Ok(())]);
 
-    env.fail(Fault::new(Operation::Rename, "/b", ErrorKind::Other));
+    env.fail(fault(Operation::Rename, "b", ErrorKind::Other));
     assert!(disk.rename(&path("a"), &path("b")).is_err());
     disk.rename(&path("a"), &path("c")).unwrap();
     env.clear_faults();
