@@ -12,11 +12,10 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tablestone::{Database, Durability, Stats};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
+use super::system::{self, StopSignals};
 use super::{CliError, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
@@ -28,9 +27,6 @@ use crate::telemetry::Telemetry;
 const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
-/// Its `OPEN_MAX`: it takes no more, nor that there be no limit, though it says that there is none.
-const MOST_FILES_OF_MACOS: u64 = 10_240;
-
 /// Connections of operators at once: of those who ask for health and metrics there are few, so many at most, and this part
 /// of those of clients, as each has a file descriptor that the database may want.
 const OPERATORS: RangeInclusive<usize> = 4..=64;
@@ -69,10 +65,10 @@ impl Notices {
 
 /// Runs a server until a signal tells it to stop.
 pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliError> {
-    // A process that is the first of its container hears of no signal but those it asks for.
-    let mut stop = pin!(StopSignals::new()?.first());
-    // A file that may grow no more (`ulimit -f`) is an error of the write, as a full disk is, and not the end.
-    let _full = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
+    // A process that is the first of its container hears of no signal but those it asks for. Asked for before anything
+    // else is done, one that comes at once, or while a large database is opened, stops the server in order too.
+    let mut stop = pin!(first(StopSignals::new()?));
+    system::survive_limits_of_files()?;
     let limits = connection_limits(config.limits.connection);
     let tls = match &config.tls {
         Some((certificate, key)) => Some(Tls::read(certificate, key)?),
@@ -238,49 +234,20 @@ async fn sum_up(service: Arc<TableService>) {
     }
 }
 
-/// SIGINT and SIGTERM, from when it is made: before anything else is done, so that one that comes at once,
-/// or while a large database is opened, stops the server in order too.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> Result<Self, CliError> {
-        let (terminate, interrupt) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok(Self { terminate, interrupt })
-    }
-
-    /// Waits for the first; another one afterwards ends the process at once.
-    async fn first(mut self) {
-        self.next().await;
-        tokio::spawn(async move {
-            self.next().await;
-            // What was acknowledged is safe: stopping in order only saves work at the next start.
-            std::process::exit(1);
-        });
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
+/// Waits for the first signal; another one afterwards ends the process at once.
+async fn first(mut signals: StopSignals) {
+    signals.next().await;
+    tokio::spawn(async move {
+        signals.next().await;
+        // What was acknowledged is safe: stopping in order only saves work at the next start.
+        std::process::exit(1);
+    });
 }
 
 /// Lets the process have as many files as it may, and no more connections than leave enough for the
 /// database: it cannot do without its files.
 fn connection_limits(mut limits: ConnectionLimits) -> ConnectionLimits {
-    let now = getrlimit(Resource::Nofile);
-    let most_of_macos =
-        now.maximum.map_or(MOST_FILES_OF_MACOS, |most| most.min(MOST_FILES_OF_MACOS));
-    let raised = [now.maximum, now.current.max(Some(most_of_macos))].into_iter().find(|&current| {
-        setrlimit(Resource::Nofile, Rlimit { current, maximum: now.maximum }).is_ok()
-    });
-    let files = raised.unwrap_or(now.current);
-    if let Some(files) = files {
+    if let Some(files) = system::raise_open_files() {
         let most = files.saturating_sub(OTHER_FILES).max(files / 2);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         if most < limits.connections {

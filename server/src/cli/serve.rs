@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(of("unset", " "), named("devstoreaccount1"));
         let nobody = "TABLESTONE_ACCOUNTS names no account: expected name:key";
         assert_eq!(of(" ; ", "two:a2V5"), Err(nobody.to_owned()));
-        let variable = |_: &str| Some(std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]));
+        let variable = |_: &str| Some(crate::cli::system::no_unicode());
         assert!(accounts("A", variable).unwrap_err().to_string().contains("Unicode"));
     }
 

@@ -1,9 +1,7 @@
 //! What goes wrong is said where it is, with what was expected; exit codes are 1, or 2 for a wrong
 //! command line.
 
-use std::ffi::OsStr;
 use std::net::TcpStream;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -465,9 +463,14 @@ fn an_import_that_is_refused_leaves_no_table_behind() {
     }
 }
 
-/// Names of files and directories are any bytes; what is a text is not passed over where it is none.
+/// Names of files and directories are any bytes; what is a text is not passed over where it is none. Unix: others have
+/// no names of bytes.
+#[cfg(unix)]
 #[test]
 fn what_is_no_unicode_is_a_path_or_an_error() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     let shell = Shell::new();
     let name = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
     let (data, file, exported) = (name(b"data\xff"), name(b"r\xe9.csv"), name(b"\xe9.csv"));

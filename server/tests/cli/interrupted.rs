@@ -2,8 +2,7 @@
 
 use std::sync::mpsc;
 
-use rustix::process::{Pid, Signal, kill_process};
-
+use crate::processes;
 use crate::support::{Shell, Watched, server_that};
 
 /// An export's file is not there before it is whole, nor is what there is of it by then; what had the name stays.
@@ -29,7 +28,7 @@ fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
         names.sort();
         names
     };
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (stop, code) in processes::STOPS {
         for name in ["out.csv", "out.jsonl", "out.jsonl.zst"] {
             shell.write(name, "what was there");
             let select = ["--select", "PartitionKey,RowKey"];
@@ -38,7 +37,7 @@ fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
             let _watched = Watched::new(&child);
             has_begun.recv().unwrap();
             assert!(files().iter().any(|name| name.ends_with(".partial")), "{:?}", files());
-            kill_process(Pid::from_child(&child), signal).unwrap();
+            processes::tell(&child, stop);
             assert_eq!(child.wait().unwrap().code(), Some(code), "{name}");
             assert_eq!(files(), [name]);
             assert_eq!(shell.read(name), "what was there");

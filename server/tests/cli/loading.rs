@@ -2,11 +2,10 @@
 //! come in order is written as into any table, in every mode.
 
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::processes;
 use crate::support::{Shell, Watched};
 
 fn line(partition: &str, row: &str, a: u32) -> String {
@@ -173,9 +172,8 @@ fn an_interrupted_load_leaves_nothing_and_can_be_run_again() {
     let _watched = Watched::new(&child);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).unwrap();
-    // Not an interrupt: a shell has what it runs in the background ignore those.
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    processes::tell_to_stop(&child);
+    assert!(processes::was_stopped(child.wait().unwrap()));
     assert_eq!(shell.out(&["tables", "--json"]), "");
     assert_eq!(loaded(&shell), 0);
     shell.write("in.jsonl", &input);

@@ -8,6 +8,8 @@ mod import;
 mod interrupted;
 mod limits;
 mod loading;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod reading;
 mod round_trip;
 mod support;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::processes;
 
 /// Far longer than a command of these tests takes on the slowest machine.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -66,6 +67,7 @@ impl Shell {
     }
 
     /// The binary, where no file may become longer than 8 blocks of 512 or 1,024 bytes.
+    #[cfg(target_os = "linux")]
     pub(crate) fn limited(&self, arguments: &[&str]) -> Command {
         let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
         let binary = env!("CARGO_BIN_EXE_tablestone");
@@ -76,6 +78,7 @@ impl Shell {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().current_dir(self.directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        processes::apart(&mut command);
         command
     }
 
@@ -109,10 +112,10 @@ pub(crate) struct Watched(
 impl Watched {
     pub(crate) fn new(child: &Child) -> Self {
         let (ended, wait_ended) = mpsc::channel::<()>();
-        let id = Pid::from_child(child);
+        let id = child.id();
         std::thread::spawn(move || {
             if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                let _ = kill_process(id, Signal::KILL);
+                processes::end(id);
             }
         });
         Self(ended)

@@ -20,6 +20,8 @@ mod lost_tables;
 mod missing;
 mod permissions;
 mod process;
+#[path = "../processes/mod.rs"]
+mod processes;
 mod queries;
 mod serving;
 mod support;

@@ -1,15 +1,12 @@
 //! The binary as a process of its own, that no test waits for without end.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 
-use rustix::process::{Pid, Signal, kill_process};
-
+use crate::processes;
 use crate::support::{Client, LIMIT, Signing};
 
 /// The only account of [`tablestone`].
@@ -34,20 +31,21 @@ pub(crate) async fn client(address: SocketAddr) -> Signing {
 /// A running server; killed when the test is over, however it ends.
 pub(crate) struct Process {
     child: Child,
-    log: BufReader<ChildStderr>,
+    log: BufReader<Box<dyn Read>>,
     _ended: mpsc::Sender<()>,
 }
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Self {
+        processes::apart(&mut command);
         let mut child = command.spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let log = BufReader::new(Box::new(child.stderr.take().unwrap()) as Box<dyn Read>);
         let (ended, wait_ended) = mpsc::channel::<()>();
-        let id = Pid::from_child(&child);
+        let id = child.id();
         // Who waits for what it writes then sees its end.
         std::thread::spawn(move || {
             if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                let _ = kill_process(id, Signal::KILL);
+                processes::end(id);
             }
         });
         Self { child, log, _ended: ended }
@@ -75,8 +73,7 @@ impl Process {
 
     /// Closes the other end of what it writes to.
     pub(crate) fn stop_reading(&mut self) {
-        let nothing = OwnedFd::from(File::open("/dev/null").unwrap());
-        self.log = BufReader::new(nothing.into());
+        self.log = BufReader::new(Box::new(io::empty()));
     }
 
     /// Asks it to stop, and waits; what it wrote meanwhile.
@@ -87,7 +84,7 @@ impl Process {
 
     /// Asks it to stop.
     pub(crate) fn begin_to_stop(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        processes::tell_to_stop(&self.child);
     }
 
     /// Waits until it has, in order; what it wrote meanwhile.
@@ -114,11 +111,7 @@ impl Process {
 
     /// The memory that it has, in bytes.
     pub(crate) fn resident(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(status).expect("a running process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-        let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
-        kibibytes << 10
+        processes::resident(&self.child)
     }
 }
 

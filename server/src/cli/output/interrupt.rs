@@ -1,19 +1,17 @@
-//! [`Interrupts`]: SIGINT and SIGTERM while a file is made.
+//! [`Interrupts`]: what tells the process to stop while a file is made.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a shell adds to a signal's number where that ended a process.
-const BY_SIGNAL: i32 = 128;
+use crate::cli::system::StopSignals;
 
 /// From when it is made the process hears of these signals, and ends by them once they are [heeded](Self::heed).
 pub(super) struct Interrupts {
     runtime: Runtime,
-    signals: [(SignalKind, Signal); 2],
+    signals: StopSignals,
 }
 
 impl Interrupts {
@@ -21,32 +19,21 @@ impl Interrupts {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let signals = {
             let _within = runtime.enter();
-            let heard = |kind| Ok::<_, io::Error>((kind, signal(kind)?));
-            [heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?]
+            StopSignals::new()?
         };
         Ok(Self { runtime, signals })
     }
 
     /// Has the first end the process, also one that came before, and a file go with it.
     pub(super) fn heed(self, file: Option<PathBuf>) {
-        let Self { runtime, signals: [interrupt, terminate] } = self;
+        let Self { runtime, mut signals } = self;
         std::thread::spawn(move || {
-            let ended = runtime.block_on(async {
-                tokio::select! {
-                    ended = first(interrupt) => ended,
-                    ended = first(terminate) => ended,
-                }
-            });
+            let code = runtime.block_on(signals.next());
             if let Some(file) = file {
                 // It may have its name by now.
                 let _ = fs::remove_file(file);
             }
-            std::process::exit(BY_SIGNAL + ended.as_raw_value());
+            std::process::exit(code);
         });
     }
-}
-
-async fn first((kind, mut signal): (SignalKind, Signal)) -> SignalKind {
-    signal.recv().await;
-    kind
 }

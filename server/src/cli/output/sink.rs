@@ -2,12 +2,11 @@
 //!
 //! Invariant: a file has its name only once all of it is written and synced. Until then its name is one
 //! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is
-//! given up is removed, also by SIGINT and SIGTERM.
+//! given up is removed, also by what tells the process to stop.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
 use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -15,6 +14,7 @@ use uuid::Uuid;
 use super::interrupt::Interrupts;
 use super::{CliError, Closed};
 use crate::cli::export::is_compressed;
+use crate::cli::system;
 
 /// Where a command writes.
 pub(in crate::cli) enum Output {
@@ -104,18 +104,17 @@ impl Partial {
         if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Ok((File::create(path)?, None));
         }
-        let mode = found.map(|found| found.permissions());
         let mut path = name.clone().into_os_string();
         path.push(format!(".{:08x}.partial", Uuid::new_v4().as_fields().0));
         let path = PathBuf::from(path);
         let mut options = OpenOptions::new();
-        if let Some(mode) = &mode {
-            options.mode(mode.mode());
+        if let Some(found) = &found {
+            system::create_as(&mut options, found);
         }
         let file = options.write(true).create_new(true).open(&path)?;
         let partial = Self { path, name };
         // The process may have a mask, which takes some of it away.
-        mode.map_or(Ok(()), |mode| file.set_permissions(mode))?;
+        found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
         Ok((file, Some(partial)))
     }
 
@@ -129,7 +128,7 @@ impl Partial {
         sync(file).map_err(wrong)?;
         fs::rename(&self.path, &self.name).map_err(wrong)?;
         let parent = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = File::open(parent.unwrap_or(Path::new(".")));
+        let directory = system::open_dir(parent.unwrap_or(Path::new(".")));
         match directory.and_then(|directory| sync(&directory)) {
             Err(error)
                 if !matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported) =>
@@ -152,9 +151,6 @@ impl Drop for Partial {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -182,9 +178,13 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left");
     }
 
-    /// Nobody reads what is written who could not read what was there.
+    /// Nobody reads what is written who could not read what was there. Unix: others have no modes.
+    #[cfg(unix)]
     #[test]
     fn a_file_has_the_mode_of_the_one_that_it_replaces() {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt;
+
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         fs::write(&path, "old").unwrap();
