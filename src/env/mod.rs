@@ -238,7 +238,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the file system refuses.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Maps the whole file for reading; nobody writes to it while the map is there.
+    /// Maps the whole file for reading; nobody writes to it while the map is there, nor cuts, replaces or removes
+    /// it, which Windows refuses.
     ///
     /// # Errors
     /// What the operating system refuses. After `OutOfMemory`, which says that there are no more maps to be

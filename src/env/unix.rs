@@ -1,4 +1,4 @@
-//! What Unix does in its own way: [`windows`](super) has the same functions.
+//! What Unix does in its own way; `windows.rs` has the same functions.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -37,7 +37,8 @@ pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
     fs::hard_link(from, to)
 }
 
-/// How many bytes more the files of a directory may take; without what is kept for the superuser, also for the superuser.
+/// How many bytes more the files of a directory may take: without what is kept for the superuser, also for the
+/// superuser.
 #[cfg(target_os = "linux")]
 pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(dir).ok()?;

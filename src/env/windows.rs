@@ -1,4 +1,4 @@
-//! What Windows does in its own way: [`unix`](super) has the same functions. DESIGN.md, 7.1, has the reasons.
+//! What Windows does in its own way; `unix.rs` has the same functions. DESIGN.md, 7.1, has the reasons.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

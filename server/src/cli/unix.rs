@@ -1,4 +1,4 @@
-//! What Unix does in its own way: [`windows`](super) has the same items.
+//! What Unix does in its own way; `windows.rs` has the same items.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! What Windows does in its own way: [`unix`](super) has the same items.
+//! What Windows does in its own way; `unix.rs` has the same items.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
