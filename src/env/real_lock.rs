@@ -57,7 +57,7 @@ fn locked(tried: Result<(), TryLockError>) -> io::Result<()> {
 impl Drop for RealLock {
     fn drop(&mut self) {
         let dir = self.dir.as_ref().map_or(Ok(()), DirLock::release);
-        let file = self.file.as_ref().map_or(Ok(()), File::unlock);
+        let file = self.file.as_ref().map_or(Ok(()), system::unlock);
         for error in [dir, file].into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "a lock is held until its file is closed");
         }

@@ -66,6 +66,11 @@ pub(super) fn lock_options() -> OpenOptions {
     OpenOptions::new()
 }
 
+/// Ends the lock of a file.
+pub(super) fn unlock(file: &File) -> io::Result<()> {
+    file.unlock()
+}
+
 /// A lock of a directory, until it is released.
 #[derive(Debug)]
 pub(super) struct DirLock(File);
@@ -82,7 +87,7 @@ impl DirLock {
     }
 
     pub(super) fn release(&self) -> io::Result<()> {
-        self.0.unlock()
+        unlock(&self.0)
     }
 
     fn by(lock: fn(&File) -> Result<(), TryLockError>, dir: &Path) -> io::Result<Option<Self>> {

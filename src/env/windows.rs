@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use memmap2::Mmap;
 use windows_sys::Win32::Foundation::{
-    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED, ERROR_SHARING_VIOLATION,
+    ERROR_ACCESS_DENIED, ERROR_INVALID_FUNCTION, ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED,
+    ERROR_SHARING_VIOLATION,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ADD_FILE, FILE_ADD_SUBDIRECTORY, FILE_FLAG_BACKUP_SEMANTICS, FILE_LIST_DIRECTORY,
@@ -157,6 +158,15 @@ pub(super) fn lock_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE);
     options
+}
+
+/// Ends the lock of a file.
+pub(super) fn unlock(file: &File) -> io::Result<()> {
+    match file.unlock() {
+        // What Wine says, as the standard library makes sure that no second lock is left.
+        Err(error) if is_one_of(&error, &[ERROR_LOCK_VIOLATION]) => Ok(()),
+        unlocked => unlocked,
+    }
 }
 
 /// A lock of a directory, until it is dropped. Directories have none, but those who only read do not share to add files

@@ -369,6 +369,9 @@ impl Database {
     /// [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
     /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///
+    /// Windows lets no thread end while one drops what is local to it: neither closing nor dropping the last handle
+    /// comes to an end there.
+    ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Io`]: what was acknowledged is safe in the log.
     pub fn close(self) -> Result<()> {

@@ -76,7 +76,8 @@ impl Shell {
 
     fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().current_dir(self.directory.path());
+        processes::without_environment(&mut command);
+        command.args(arguments).current_dir(self.directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         processes::apart(&mut command);
         command

@@ -14,6 +14,11 @@ pub(crate) struct Stop(Signal);
 /// Has the command's process hear of [`tell_to_stop`] alone, without those of the test.
 pub(crate) fn apart(_command: &mut Command) {}
 
+/// Leaves a command's process no environment.
+pub(crate) fn without_environment(command: &mut Command) {
+    command.env_clear();
+}
+
 /// Tells a process to stop.
 pub(crate) fn tell_to_stop(child: &Child) {
     // Not an interrupt: a shell has what it runs in the background ignore those.

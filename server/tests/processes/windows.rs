@@ -21,6 +21,14 @@ pub(crate) fn apart(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
+/// Leaves a command's process no environment but what the system's libraries want.
+pub(crate) fn without_environment(command: &mut Command) {
+    command.env_clear();
+    for name in ["PATH", "SystemRoot"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+}
+
 /// Tells a process to stop that was started [apart](apart).
 pub(crate) fn tell_to_stop(child: &Child) {
     tell(child, Stop(CTRL_BREAK_EVENT));
