@@ -113,7 +113,7 @@ fn damage_in_a_table_file_is_told_and_the_rest_is_kept() {
     let name = damaged.file_name().unwrap().to_str().unwrap();
     for more in [&[][..], &["--json"]] {
         let failure = shell.run(&[&VERIFY, more].concat()).failure(1);
-        let begin = format!("error: \"{}\" is damaged at offset ", damaged.display());
+        let begin = format!("error: {damaged:?} is damaged at offset ");
         assert!(failure.starts_with(&begin), "{failure}");
         assert!(failure.contains(": expected ") && failure.contains(", found "), "{failure}");
         assert!(failure.ends_with("\n`tablestone salvage` keeps what is whole\n"), "{failure}");
@@ -155,7 +155,7 @@ fn each_damaged_file_is_told_of() {
     damaged.iter().for_each(|path| flip_byte(path, length(path) / 2));
     let failure = shell.run(&VERIFY).failure(1);
     for path in damaged {
-        let begin = format!("\"{}\" is damaged at offset ", path.display());
+        let begin = format!("{path:?} is damaged at offset ");
         assert!(failure.contains(&begin), "{failure}");
     }
     assert_eq!(failure.lines().count(), 3, "{failure}");

@@ -107,7 +107,7 @@ fn faults_of_files_are_found_before_anything_is_made() {
     let import = |file: &str, more: &[&str]| {
         shell.run(&[&["import", file, "--table", "abc"], more].concat()).failure(1)
     };
-    assert!(import("none.json", &[]).starts_with("error: cannot read none.json: No such file"));
+    assert!(import("none.json", &[]).starts_with("error: cannot read none.json: "));
     let column = import("bad.csv", &["--partition-key", "a"]);
     let expected =
         "error: bad.csv, line 1: expected a column RowKey (--row-key to name it), found a, b\n";
@@ -137,7 +137,7 @@ fn a_place_that_is_none_is_explained() {
     assert!(!shell.path("tablestone-data").exists(), "reading makes nothing");
     shell.write("file", "");
     let file = shell.run(&["tables", "--data", "file"]).failure(1);
-    let named = format!("\"{}\"", shell.path("file").display());
+    let named = format!("{:?}", shell.path("file"));
     assert!(file.starts_with("error: ") && file.contains(&named), "{file}");
 
     let nobody = shell.run(&["tables", "--url", "http://127.0.0.1:1"]).failure(1);
@@ -260,7 +260,8 @@ fn a_wrong_command_line_is_exit_code_2() {
     }
 }
 
-/// What cannot be asked is no server's fault.
+/// What cannot be asked is no server's fault. Unix: a command line of Windows has room for less.
+#[cfg(unix)]
 #[test]
 fn a_filter_that_no_address_holds_is_told_so() {
     let shell = Shell::new();
