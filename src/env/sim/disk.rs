@@ -237,7 +237,7 @@ impl State {
     }
 }
 
-/// Nobody cuts, replaces or removes a file that is mapped: Windows refuses that.
+/// Nobody cuts, replaces or removes a file that is mapped: Windows refuses that. One of several names may go.
 pub(super) fn check_unmapped(file: &mut Inode) -> io::Result<()> {
     if file.is_mapped() { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
 }
@@ -345,7 +345,10 @@ impl Disk for Handle {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.begin(Operation::Remove, &[path])?;
-        check_unmapped(&mut state.inode(path)?.lock())?;
+        let inode = state.inode(path)?;
+        if state.names.values().filter(|named| Arc::ptr_eq(named, &inode)).count() == 1 {
+            check_unmapped(&mut inode.lock())?;
+        }
         state.change_names(NameChange { clears: Some(path.to_owned()), sets: None });
         Ok(())
     }
