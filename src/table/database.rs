@@ -369,8 +369,8 @@ impl Database {
     /// [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
     /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///
-    /// Windows lets no thread end while one drops what is local to it: neither closing nor dropping the last handle
-    /// comes to an end there.
+    /// It waits for the database's threads to end. On Windows none can while another drops its thread-locals, so from
+    /// there neither this returns nor does dropping the last handle.
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Io`]: what was acknowledged is safe in the log.
