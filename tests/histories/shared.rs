@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use tablestone::env::SimEnv;
-use tablestone::{Database, Options, Table};
+use tablestone::{Commit, Database, Options, Result, Table};
 
 use super::event::{Handle, Span, Stamps};
 use super::machine::Jitter;
@@ -57,5 +57,10 @@ impl Shared {
         let begun = self.stamps.next();
         let result = call();
         (Span { begun, ended: self.stamps.next() }, result)
+    }
+
+    /// Waits until tables are as a commit has them: durably where the power goes, as no marker tells of that.
+    pub(crate) fn wait<T>(&self, commit: Commit<T>) -> Result<T> {
+        if self.crashing.is_some() { commit.durable().wait() } else { commit.wait() }
     }
 }

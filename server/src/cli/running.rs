@@ -27,6 +27,7 @@ use crate::telemetry::Telemetry;
 const SUM_UP: Duration = Duration::from_secs(5);
 /// File descriptors that are not for connections: the database's files, and a few of the process.
 const OTHER_FILES: u64 = 1024;
+
 /// Connections of operators at once: of those who ask for health and metrics there are few, so many at most, and this part
 /// of those of clients, as each has a file descriptor that the database may want.
 const OPERATORS: RangeInclusive<usize> = 4..=64;

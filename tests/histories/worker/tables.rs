@@ -73,10 +73,8 @@ impl Worker<'_> {
     pub(super) fn drop_table(&mut self, table: u8) {
         let shared = self.shared;
         let _phase = shared.phases.as_ref().map(|phases| phases[usize::from(table)].write());
-        let (span, dropped) = shared.timed(|| {
-            let commit = shared.database.drop_table(&table_name(table));
-            if shared.crashing.is_some() { commit.durable().wait() } else { commit.wait() }
-        });
+        let name = table_name(table);
+        let (span, dropped) = shared.timed(|| shared.wait(shared.database.drop_table(&name)));
         let outcome = self.outcome(dropped);
         self.note(span, What::Drop { table, outcome });
     }
@@ -84,10 +82,8 @@ impl Worker<'_> {
     pub(super) fn create(&mut self, table: u8) {
         let shared = self.shared;
         let _phase = shared.phases.as_ref().map(|phases| phases[usize::from(table)].read());
-        let (span, created) = shared.timed(|| {
-            let commit = shared.database.create_table(&table_name(table));
-            if shared.crashing.is_some() { commit.durable().wait() } else { commit.wait() }
-        });
+        let name = table_name(table);
+        let (span, created) = shared.timed(|| shared.wait(shared.database.create_table(&name)));
         let created = self.outcome(created);
         let outcome = created.as_ref().map(drop).map_err(Clone::clone);
         self.note(span, What::Birth { table, rows: Vec::new(), outcome });
