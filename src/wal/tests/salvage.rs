@@ -1,0 +1,105 @@
+//! R-E22: what salvage keeps of a damaged log, and what it says that it lost.
+
+use super::*;
+
+#[test]
+fn salvage_keeps_what_is_whole_and_the_next_replay_is_strict() {
+    let env = machine(1);
+    let all = three_segments(&env);
+    env.flip(&segment(1), 100).unwrap();
+    env.flip(&segment(3), 5).unwrap();
+    let damaged = env.read_file(&segment(1)).unwrap();
+    assert!(try_replay(&env, 1, Recovery::Strict).is_err());
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    assert_eq!(found, all[1..4]);
+    let lost: Vec<_> = replayed.lost.iter().map(|lost| (lost.file.clone(), lost.offset)).collect();
+    assert_eq!(lost, [(segment(1), 64), (segment(3), 0)]);
+    let set_aside = PathBuf::from(format!("{}.damaged", segment(1).display()));
+    assert_eq!(env.read_file(&set_aside).unwrap(), damaged);
+
+    env.crash(CrashStyle::LoseUnsynced);
+    let (again, replayed) = replay_all(&env);
+    assert_eq!(again, all[1..4]);
+    let mut writer = go_on(&env, replayed).unwrap();
+    append(&mut writer, &records(90, &[5])).unwrap();
+    writer.close().unwrap();
+    assert_eq!(replay_all(&env).0.len(), 4);
+}
+
+/// R-E22: the device may yet give what it failed to read of the first.
+#[test]
+fn each_salvage_sets_its_own_files_aside() {
+    let env = machine(1);
+    three_segments(&env);
+    let aside = |number| PathBuf::from(format!("{}{number}.damaged", segment(1).display()));
+    let far = SegmentId::new(5_000).path(dir());
+    for number in ["", ".2", ".3"] {
+        env.flip(&segment(1), 70).unwrap();
+        env.write_file(&far, number.as_bytes());
+        let damaged = env.read_file(&segment(1)).unwrap();
+        try_replay(&env, 1, Recovery::Salvage).unwrap();
+        assert_eq!(env.read_file(&aside(number)).unwrap(), damaged);
+    }
+    for number in ["", ".2", ".3"] {
+        let far = PathBuf::from(format!("{}{number}.damaged", far.display()));
+        assert_eq!(env.read_file(&far).unwrap(), number.as_bytes());
+    }
+}
+
+/// R-E22: also where only a later segment says that the damaged one was synced.
+#[test]
+fn salvage_reads_on_behind_damage_that_a_later_segment_proves() {
+    let env = machine(1);
+    let mut writer = create(&env);
+    let mut all = records(1, &[800; 6]);
+    append(&mut writer, &all).unwrap();
+    writer.sync().unwrap();
+    append(&mut writer, &records(7, &[10])).unwrap();
+    all.extend(records(7, &[10]));
+    drop(writer);
+    env.flip(&segment(1), 64 + record::record_bytes(800) as u64 + 50).unwrap();
+    assert_eq!(corruption(try_replay(&env, 1, Recovery::Strict)).file, segment(1));
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    all.remove(1);
+    assert_eq!(found, all);
+    assert_eq!(replayed.lost.len(), 1);
+    assert_eq!(replay_all(&env).0, all);
+}
+
+/// R-E22: a record may be whole and yet make no sense.
+#[test]
+fn salvage_leaves_out_a_record_that_is_refused() {
+    let env = machine(1);
+    let all = three_segments(&env);
+    let mut visit = |record: ReplayedRecord<'_>| {
+        if record.version.ticks() != all[2].0 {
+            return Ok(());
+        }
+        Err(Damage::new(record.offset, "operations", "noise").in_file(record.file, 0))
+    };
+    let replayed = replay(
+        &env.disk(),
+        dir(),
+        Extent::since(SegmentId::new(1)),
+        Recovery::Salvage,
+        Purpose::Write,
+        &mut visit,
+    );
+    assert_eq!(replayed.unwrap().lost.len(), 1);
+    assert_eq!(replay_all(&env).0, [&all[..2], &all[3..]].concat());
+}
+
+#[test]
+fn salvage_goes_on_behind_missing_segments() {
+    let env = machine(1);
+    let all = three_segments(&env);
+    env.remove_file(&segment(2));
+    let far = segment(crate::env::NO_FILE_NUMBER - 1);
+    env.write_file(&far, b"no segment");
+    let (found, replayed) = try_replay(&env, 1, Recovery::Salvage).unwrap();
+    assert_eq!(found, [&all[..2], &all[4..]].concat());
+    let lost: Vec<_> = replayed.lost.iter().map(|lost| lost.file.clone()).collect();
+    assert_eq!(lost, [segment(2), far]);
+    assert_eq!(replayed.next_segment_id.get(), 4);
+    assert_eq!(replay_all(&env).0, found);
+}
