@@ -167,6 +167,8 @@ mod tests {
         let failed = partial.finish(&file, |_| Err(io::Error::other("a broken disk")));
         assert!(failed.unwrap_err().to_string().ends_with("/out: a broken disk"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        // Some file systems keep a removed file under another name for who has it open.
+        drop(file);
         let (partial, file) = made();
         let mut synced = Vec::new();
         let finished = partial.finish(&file, |file| {
