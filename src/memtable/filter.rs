@@ -4,13 +4,15 @@
 //!
 //! Invariant: a key that was added is never said to be absent to whoever comes after. The hash of
 //! a key chooses a word and some bits in it; adding sets them, and nothing clears them. A filter
-//! with too many keys says ever less, but nothing wrong.
+//! with too many keys says ever less, but nothing wrong. The memtable's models have two writers of one word.
 
+#[cfg(not(loom))]
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+#[cfg(not(loom))]
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::prefetch::prefetch;
+use crate::sync::{AtomicU64, Ordering};
 
 pub(super) struct Filter {
     /// A power of two of them.
@@ -60,7 +62,14 @@ impl Filter {
     }
 }
 
+/// loom's words are more than their bits.
+#[cfg(loom)]
+fn zeroed(len: usize) -> Box<[AtomicU64]> {
+    std::iter::repeat_with(|| AtomicU64::new(0)).take(len).collect()
+}
+
 /// Words of zeros, from an allocation that the system clears only where it is touched.
+#[cfg(not(loom))]
 fn zeroed(len: usize) -> Box<[AtomicU64]> {
     let Ok(layout) = Layout::array::<AtomicU64>(len) else { return Box::default() };
     if layout.size() == 0 {

@@ -51,9 +51,8 @@ mod tree;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::Guard;
 
 pub(crate) use self::cursor::MemtableCursor;
 use self::filter::Filter;
@@ -66,6 +65,7 @@ use self::tree::Tree;
 use crate::entry::{Found, Kind};
 use crate::key;
 use crate::reference::LogPlace;
+use crate::sync::{ArcSwap, AtomicBool, Ordering};
 use crate::tombstone::{RangeTombstone, RangeTombstones};
 use crate::version::Version;
 

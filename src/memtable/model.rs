@@ -5,8 +5,9 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::Memtable;
+use super::{Memtable, NewRow};
 use crate::entry::{Cursor, Kind};
+use crate::sync::{AtomicBool, Ordering};
 use crate::version::Version;
 
 fn put(memtable: &Memtable, key: &[u8], version: u64) {
@@ -39,7 +40,7 @@ fn two_writers(
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let memtable = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::with_budget(0));
         for (key, version) in before {
             put(&memtable, key, *version);
         }
@@ -85,7 +86,7 @@ fn loom_a_reader_sees_whole_entries_in_order() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let memtable = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::with_budget(0));
         put(&memtable, b"b", 1);
         put(&memtable, b"d", 2);
         let other = Arc::clone(&memtable);
@@ -114,7 +115,7 @@ fn loom_two_pushes_on_one_leaf_are_both_in_the_chain() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let memtable = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::with_budget(0));
         put(&memtable, b"a", 1);
         let other = Arc::clone(&memtable);
         let writer = thread::spawn(move || put(&other, b"a", 2));
@@ -137,7 +138,7 @@ fn loom_a_reader_of_a_kept_value_sees_all_of_it() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(|| {
-        let memtable = Arc::new(Memtable::new());
+        let memtable = Arc::new(Memtable::with_budget(0));
         put(&memtable, b"a", 1);
         let other = Arc::clone(&memtable);
         let writer = thread::spawn(move || {
@@ -153,5 +154,40 @@ fn loom_a_reader_of_a_kept_value_sees_all_of_it() {
             }
         }
         writer.join().unwrap();
+    });
+}
+
+/// Whoever learns of an insert that was done is not told that its key is absent, though another writer adds to the same
+/// word of the filter.
+#[test]
+fn loom_who_learns_of_an_insert_finds_its_key() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let memtable = Memtable::with_budget(0);
+        let shared = Arc::new((memtable, [AtomicBool::default(), AtomicBool::default()]));
+        let there = Arc::clone(&shared);
+        let alone = thread::spawn(move || {
+            let (memtable, [is_done, _]) = &*there;
+            put(memtable, b"a", 1);
+            is_done.store(true, Ordering::Release);
+        });
+        let there = Arc::clone(&shared);
+        let together = thread::spawn(move || {
+            let (memtable, [_, is_done]) = &*there;
+            let (version, kind) = (Version::from_ticks(1), Kind::Put);
+            let mut inserts = memtable.inserts();
+            inserts.push(NewRow { prefix: b"b", suffix: b"", version, kind, value: b"b" });
+            inserts.finish();
+            is_done.store(true, Ordering::Release);
+        });
+        let (memtable, done) = &*shared;
+        let is_there = |key: &[u8]| memtable.get(key, Version::MAX).is_some();
+        for (key, is_done) in [b"a", b"b"].into_iter().zip(done) {
+            assert!(!is_done.load(Ordering::Acquire) || is_there(key));
+        }
+        alone.join().unwrap();
+        together.join().unwrap();
+        assert!(is_there(b"a") && is_there(b"b"));
     });
 }
