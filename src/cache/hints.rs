@@ -4,7 +4,8 @@
 //! Invariant: what a hint names as a block of a file is one, and was found right: whoever noted it had
 //! read it. Which key it is of is not certain, as the two words are written one after the other and
 //! other keys have the same tag. Who follows a hint finds the key after an entry that is before it,
-//! which shows that the place is right whoever named it, or else looks the key up.
+//! which shows that the place is right whoever named it, or else looks the key up. The model beside this has
+//! what is noted, asked for and forgotten at once.
 //!
 //! ```text
 //! word  = tag 36 bits | used 1 | cached 1 | lines walked 4 | first of these in the block 10 | restart 12
@@ -19,11 +20,9 @@
 //! given again only once all hints were forgotten, which is when many files have been closed.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::prefetch::{LINE_BYTES, prefetch};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 const RESTART_BITS: u32 = 12;
 const FIRST_LINE_BITS: u32 = 10;
@@ -39,10 +38,10 @@ const LEN_BITS: u32 = 16;
 const OFFSET_BITS: u32 = 27;
 const LAST_NUMBER: u64 = u64::MAX >> (OFFSET_BITS + LEN_BITS);
 /// Files that are closed until all hints are forgotten: hours of heavy writing, and half a mebibyte.
-const MOST_CLOSED: usize = if cfg!(test) { 3 } else { 1 << 16 };
+pub(super) const MOST_CLOSED: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
 /// Hints of a bucket.
-const WAYS: usize = 4;
+const WAYS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Where in a file a key may be. What does not fit is not noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +114,7 @@ struct Slot {
 /// One line of memory.
 type Bucket = [Slot; WAYS];
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Bucket>() == LINE_BYTES);
 
 /// Hints of all files.
@@ -135,7 +135,8 @@ impl Hints {
         let buckets = bytes / size_of::<Bucket>();
         let buckets = buckets.checked_ilog2().map_or(1_usize, |log| 1 << log);
         let slots = empty_slots((buckets + 1) * WAYS);
-        let first = slots.as_ptr().align_offset(LINE_BYTES).min(WAYS);
+        // A model is to use the same slots each time.
+        let first = if cfg!(loom) { 0 } else { slots.as_ptr().align_offset(LINE_BYTES).min(WAYS) };
         Self { slots, first, last_bucket: buckets - 1, numbers: Mutex::default() }
     }
 

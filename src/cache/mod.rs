@@ -8,6 +8,8 @@
 pub(crate) mod bench;
 mod doorkeeper;
 mod hints;
+#[cfg(all(test, loom))]
+mod model;
 
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
