@@ -19,6 +19,8 @@ mod gather;
 mod handle;
 mod import;
 mod latch;
+#[cfg(all(test, loom))]
+mod model;
 mod payload;
 mod pipeline;
 mod ranges;

@@ -68,3 +68,5 @@ pub(crate) use {
     state::{Level, LevelState, assemble},
     view::Frozen,
 };
+#[cfg(all(test, loom))]
+pub(crate) use {snapshots::Snapshots, view::Views};

@@ -6,11 +6,10 @@
 //! compaction drops under its horizon, no later snapshot can ask for.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::version::Version;
 
 /// The visible watermark and the registry of live snapshots.

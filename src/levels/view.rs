@@ -8,18 +8,18 @@
 //! after its entries are in. So a reader that loads the view first and the visible version second
 //! may miss entries only if a freeze came between the two; [`Views::read_point`] then starts over.
 //! The other order would be wrong: a flush may drop what is older than the visible version it
-//! saw, and a reader must not look at the flushed files with an earlier one.
+//! saw, and a reader must not look at the flushed files with an earlier one. A model in `commit/model.rs` has
+//! commits, a freeze, a flush and a reader at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::{ArcSwap, Guard};
-use parking_lot::Mutex;
+use arc_swap::Guard;
 
 use super::separate::is_mostly_large;
 use super::snapshots::Snapshots;
 use super::state::LevelState;
 use crate::memtable::{ChunkPool, Memtable};
+use crate::sync::{ArcSwap, AtomicU64, Mutex, Ordering};
 use crate::version::Version;
 use crate::wal::SegmentId;
 
