@@ -2,10 +2,9 @@
 //!
 //! What a deletion hides goes once the memtable that has the deletion is flushed, and that is when it is full.
 //! So a memtable that has had deletions for a while is looked at, and frozen if they hide much more than it
-//! has. Invariant: after a deletion such a look is queued until the memtable that has it was looked at, or frozen.
+//! has ([`Looks`](super::looks::Looks)).
 
-use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::pipeline::Pipeline;
@@ -28,9 +27,7 @@ impl Pipeline {
     /// To be called once a deletion is in the memtable.
     #[inline]
     pub(super) fn note_deletion(&self) {
-        // Either this sees that the look has begun, or the look sees the deletion.
-        fence(Ordering::SeqCst);
-        if !self.look_queued.is_set() {
+        if self.looks.is_wanted() {
             self.look_later();
         }
     }
@@ -54,7 +51,7 @@ impl Pipeline {
     #[cold]
     fn look_later(&self) {
         self.once_in_background(
-            |this| &this.look_queued,
+            |this| &this.looks.queued,
             JobClass::Compaction,
             LOOK_AFTER,
             Self::look_at_deletions,
@@ -106,14 +103,7 @@ impl Pipeline {
     }
 
     fn look_at_deletions(&self) {
-        fence(Ordering::SeqCst);
-        let view = self.tree.view();
-        let was_active =
-            std::mem::replace(&mut *self.looked_at.lock(), Arc::downgrade(&view.active));
-        if was_active.as_ptr() != Arc::as_ptr(&view.active) {
-            // All its deletions may have come while this was queued.
-            return self.look_later();
-        }
+        let Some(view) = self.looks.begin(|| self.tree.view()) else { return self.look_later() };
         let worth_it = (self.memtable_bytes / WORTH_A_FLUSH_PART) as u64;
         match self.tree.hides(&view.active, worth_it) {
             Ok(true) => self.freeze_for_deletions(),

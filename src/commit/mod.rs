@@ -19,6 +19,7 @@ mod gather;
 mod handle;
 mod import;
 mod latch;
+mod looks;
 #[cfg(all(test, loom))]
 mod model;
 mod payload;

@@ -1,16 +1,20 @@
-//! Models for loom of what goes on beside commits: freezes, flushes, readers.
+//! Models for loom of what goes on beside commits: freezes, flushes, readers, looks at deletions.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p tablestone --lib --release loom_`.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use loom::thread;
 
+use super::looks::Looks;
 use super::sequence::{Sequencer, Spare};
 use crate::entry::Kind;
+use crate::env::{Job, JobClass, Jobs, once};
 use crate::levels::{LevelState, Snapshots, Views, assemble};
 use crate::memtable::Memtable;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::tombstone::RangeTombstones;
 use crate::version::Version;
 use crate::wal::SegmentId;
@@ -141,5 +145,107 @@ fn loom_no_memtable_is_lost_between_a_freeze_and_a_flush() {
         committing.join().unwrap();
         flushing.join().unwrap();
         engine.read();
+    });
+}
+
+/// Looks at deletions, as a pipeline makes them.
+struct Looking {
+    engine: Engine,
+    looks: Looks,
+    jobs: Queue,
+    /// Whether a look saw the deletion that was made.
+    has_seen: AtomicBool,
+    this: Weak<Self>,
+}
+
+/// The second commit.
+const DELETION: u64 = 2;
+
+/// Jobs that the model runs.
+#[derive(Default)]
+struct Queue(Mutex<Vec<Job>>);
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Queue")
+    }
+}
+
+impl Jobs for Queue {
+    fn spawn_after(&self, _: JobClass, _: Duration, job: Job) {
+        self.0.lock().push(job);
+    }
+
+    fn assist(&self) -> bool {
+        let job = self.0.lock().pop();
+        job.map(|job| job()).is_some()
+    }
+
+    fn stepped(&self) -> bool {
+        true
+    }
+
+    fn stop(&self) {}
+}
+
+impl Looking {
+    fn new() -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            engine: Engine::new(),
+            looks: Looks::default(),
+            jobs: Queue::default(),
+            has_seen: AtomicBool::new(false),
+            this: Weak::clone(this),
+        })
+    }
+
+    fn look_later(&self) {
+        once(
+            &self.jobs,
+            self,
+            &self.this,
+            |this| &this.looks.queued,
+            JobClass::Compaction,
+            Duration::ZERO,
+            Self::look,
+        );
+    }
+
+    fn look(&self) {
+        let Some(view) = self.looks.begin(|| self.engine.views.load()) else {
+            return self.look_later();
+        };
+        if has(&view.active, DELETION) {
+            self.has_seen.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn delete(&self) {
+        self.engine.commit();
+        if self.looks.is_wanted() {
+            self.look_later();
+        }
+    }
+}
+
+/// A deletion comes to the memtable at which a look has been queued, or to the one after it.
+#[test]
+fn loom_a_deletion_is_seen_by_a_look_or_frozen() {
+    check(3, || {
+        let looking = Looking::new();
+        looking.engine.commit();
+        looking.look_later();
+        assert!(looking.jobs.assist());
+        let there = Arc::clone(&looking);
+        let deleting = thread::spawn(move || there.delete());
+        let there = Arc::clone(&looking);
+        let freezing = thread::spawn(move || there.engine.freeze());
+        looking.jobs.assist();
+        deleting.join().unwrap();
+        freezing.join().unwrap();
+        while looking.jobs.assist() {}
+        let view = looking.engine.views.load();
+        let is_frozen = view.frozen.iter().any(|frozen| has(&frozen.memtable, DELETION));
+        assert!(is_frozen || looking.has_seen.load(Ordering::Relaxed));
     });
 }

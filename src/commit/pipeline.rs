@@ -30,6 +30,7 @@ use super::gate::{Gate, Wanted};
 use super::gather::Gather;
 use super::handle::{Applied, Commit};
 use super::latch::Latches;
+use super::looks::Looks;
 use super::payload::Shared;
 use super::relay::Relay;
 use super::reserve::Reserve;
@@ -86,10 +87,7 @@ pub(crate) struct Pipeline {
     pub(super) reserve: Reserve,
     /// A try to make it again is queued.
     pub(super) restore_queued: Queued,
-    /// A look at deletions is queued.
-    pub(super) look_queued: Queued,
-    /// The memtable that was active at the last one.
-    pub(super) looked_at: Mutex<Weak<Memtable>>,
+    pub(super) looks: Looks,
     /// Deletions that pages have stepped over since there was a try to be rid of them.
     pub(super) passed: AtomicU64,
     /// Such a try is queued.
@@ -135,8 +133,7 @@ impl Pipeline {
             log_boundary: AtomicU64::new(u64::MAX),
             reserve,
             restore_queued: Queued::default(),
-            look_queued: Queued::default(),
-            looked_at: Mutex::default(),
+            looks: Looks::default(),
             passed: AtomicU64::new(0),
             shedding_queued: Queued::default(),
             counters: CachePadded::default(),
