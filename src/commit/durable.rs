@@ -88,14 +88,17 @@ impl Pipeline {
         polled
     }
 
-    /// Of what is published: all of it is once the log was closed, nothing will be once it failed.
+    /// Of what is published: under [`Durability::Sync`] all of it is, else once the log was closed. Nothing more will
+    /// be once the log failed.
     fn is_durable(&self, version: Version) -> Result<bool> {
         let sealed = self.sealed.load(Ordering::Acquire);
-        if self.synced.upto.load(Ordering::Acquire) >= version.ticks() {
+        if self.options.durability == Durability::Sync
+            || self.synced.upto.load(Ordering::Acquire) >= version.ticks()
+        {
             return Ok(true);
         }
         self.check_not_poisoned()?;
-        Ok(sealed || self.options.durability == Durability::Sync)
+        Ok(sealed)
     }
 
     fn sync_in_background(&self) {

@@ -117,6 +117,28 @@ fn r_e10_a_sync_that_fails_is_told_to_who_waits_for_it() {
     }
 }
 
+/// It is no news to who asks later, and whose write was durable by then.
+#[test]
+fn r_e10_what_was_durable_before_the_log_failed_is_acknowledged_after() {
+    for durability in [Durability::Sync, LAZY[0], LAZY[1]] {
+        for awaited in [false, true] {
+            let env = SimEnv::new(34);
+            let db = Database::open(DIR, sim_options(&env).durability(durability)).unwrap();
+            let t = db.create_table("t").wait().unwrap();
+            let mut asked_later = t.insert("p", "first", "").durable();
+            t.insert("p", "second", "").durable().wait().unwrap();
+            env.fail(Fault { times: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
+            let lost = t.insert("p", "third", "").durable().wait();
+            assert!(matches!(lost, Err(Error::OutcomeUnknown(_))), "{lost:?}");
+            let outcome = match awaited {
+                true => poll(&mut asked_later),
+                false => Poll::Ready(asked_later.wait()),
+            };
+            assert!(matches!(outcome, Poll::Ready(Ok(_))), "{durability:?}: {outcome:?}");
+        }
+    }
+}
+
 /// What wakes a task is the caller's code, which may come back with more to sync.
 #[test]
 fn r_e10_who_is_woken_may_sync() {
