@@ -1,6 +1,6 @@
 //! [`Looks`]: at which memtables there is a look for their deletions.
 //!
-//! Invariant, which a [model](super::model) checks: after a deletion a look is queued until the memtable that has it was
+//! Invariant, which a model in `model.rs` checks: after a deletion a look is queued until the memtable that has it was
 //! looked at, or frozen.
 
 use std::sync::{Arc, Weak};
