@@ -40,7 +40,7 @@ const LAST_NUMBER: u64 = u64::MAX >> (OFFSET_BITS + LEN_BITS);
 /// Files that are closed until all hints are forgotten: hours of heavy writing, and half a mebibyte.
 pub(super) const MOST_CLOSED: usize = if cfg!(test) { 3 } else { 1 << 16 };
 
-/// Hints of a bucket.
+/// Hints of a bucket; in a model one, in which all keys meet.
 const WAYS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Where in a file a key may be. What does not fit is not noted.

@@ -88,8 +88,8 @@ impl Pipeline {
         polled
     }
 
-    /// Of what is published: under [`Durability::Sync`] all of it is, else once the log was closed. Nothing more will
-    /// be once the log failed.
+    /// Of what is published: under [`Durability::Sync`] all of it is, else what a sync had, and all once the log was
+    /// closed. Nothing more will be once the log failed.
     fn is_durable(&self, version: Version) -> Result<bool> {
         let sealed = self.sealed.load(Ordering::Acquire);
         if self.options.durability == Durability::Sync
