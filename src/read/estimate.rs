@@ -1,8 +1,9 @@
 //! How much a key range holds, and where a table can be cut (R-E23).
 //!
 //! Invariant: of a file, an estimate reads the two data blocks that the ends of the range are in, and
-//! split points read none; everything else is in its index. A memtable is walked, as its size is bounded
-//! by the memory budget.
+//! split points read none; everything else is in its index. Split points hold as many keys as there are parts
+//! and files, times a constant, however large the table (R-E03). A memtable is walked, as its size is bounded by
+//! the memory budget.
 
 use super::sources::within;
 use crate::entry::Cursor;
@@ -39,6 +40,9 @@ pub struct Estimate {
 /// Entries of a memtable that stand for one fence key of a file.
 const ENTRIES_PER_FENCE: u64 = 64;
 
+/// Keys at which a part of what is in files might be cut: parts differ by a few sixteenths at most.
+const FENCES_PER_PART: u64 = 16;
+
 /// About how much there is with `start <= key < end`: stored bytes and entries, of every version
 /// and deletions included.
 pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate> {
@@ -65,7 +69,7 @@ pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate
 pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<Vec<Vec<u8>>> {
     let start = key::encode_table(table);
     let end = key::prefix_end(&start);
-    let mut fences = fences(view, &start, &end)?;
+    let mut fences = fences(view, &start, &end, parts)?;
     fences.sort_unstable();
     let total: u64 = fences.iter().map(|(_, bytes)| bytes).sum();
     // Nothing, or next to nothing, lies before the first fence's partition.
@@ -89,10 +93,15 @@ pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<
 }
 
 /// Keys with the bytes that lie between each and the one before it, in no order.
-fn fences(view: &View, start: &[u8], end: &[u8]) -> Result<Vec<(Vec<u8>, u64)>> {
+fn fences(view: &View, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+    let mut stored = 0;
+    for file in files(view, start, end) {
+        stored += file.reader.estimate(start, end)?.bytes;
+    }
+    let grain = stored / FENCES_PER_PART.saturating_mul(parts as u64).max(1);
     let mut fences = Vec::new();
     for file in files(view, start, end) {
-        file.reader.split_keys(start, end, &mut |fence, bytes| {
+        file.reader.split_keys(start, end, grain, &mut |fence, bytes| {
             fences.push((fence.to_vec(), file.meta.with_values(bytes)));
         })?;
     }

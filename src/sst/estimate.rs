@@ -21,7 +21,7 @@ pub(crate) struct Estimate {
 impl Reader {
     /// How much there is with `start <= key < end`: the number of entries is exact, bytes are
     /// the share that the entries have in the blocks at both ends. Reads these two blocks and
-    /// no other.
+    /// no other, none where the range has all of the file.
     pub(crate) fn estimate(&self, start: &[u8], end: &[u8]) -> Result<Estimate> {
         if start >= end {
             return Ok(Estimate::default());
@@ -54,9 +54,11 @@ impl Reader {
 
     /// How much there is before a key.
     fn before(&self, key: &[u8]) -> Result<Estimate> {
+        if *key <= *self.meta().smallest {
+            return Ok(Estimate::default());
+        }
         let Some(place) = self.place(key, NEWEST, Caching::Keep)? else {
-            let bytes = self.directory().top.handle(0).map_or(0, |handle| handle.offset.0);
-            return Ok(Estimate { bytes, entries: self.meta().entries });
+            return Ok(Estimate { bytes: self.data_bytes(), entries: self.meta().entries });
         };
         let handle = place.handle()?;
         let held = self.source().load(&handle, Caching::Keep)?;
@@ -68,32 +70,60 @@ impl Reader {
         })
     }
 
-    /// Shows the fence keys of data blocks with `start < fence < end`, ascending, each with the
-    /// stored bytes of the blocks before it that were not counted at an earlier fence. A fence
-    /// is the front of a key, long enough to be greater than the keys before it, or the last
-    /// key of the file.
+    /// Shows keys with `start < key < end`, ascending, each with the stored bytes that are before it and after
+    /// the key shown before, about `grain` of them or a little more. A key is the front of one of the file's,
+    /// long enough to be greater than the keys before it, or the last one of the file. Where `grain` is more
+    /// than an index partition stands for, nothing is read.
     pub(crate) fn split_keys(
         &self,
         start: &[u8],
         end: &[u8],
+        grain: u64,
         visit: &mut dyn FnMut(&[u8], u64),
     ) -> Result<()> {
         let mut bytes = 0;
+        let mut pass = |fence: &[u8], version: Version, more: u64| {
+            bytes += more;
+            let is_last = *fence == *self.meta().largest;
+            // Between two versions of one key there is nothing to cut.
+            let may_cut = (version == Version::MAX && bytes >= grain) || is_last;
+            if may_cut && start < fence && fence < end {
+                visit(fence, std::mem::take(&mut bytes));
+            }
+            fence < end
+        };
+        let top = &self.directory().top;
+        if grain > self.data_bytes() / (top.len() as u64).max(1) {
+            let mut number = top.find(start, NEWEST);
+            while let Some((fence, version)) = top.fence(number)
+                && pass(fence, version, self.bytes_of_partition(number))
+            {
+                number += 1;
+            }
+            return Ok(());
+        }
         let mut next = self.place(start, NEWEST, Caching::Keep)?;
         while let Some(place) = next {
-            bytes += place.handle()?.len as u64;
             let (fence, version) = place.fence()?;
-            if fence >= end {
+            if !pass(fence, version, place.handle()?.len as u64) {
                 break;
-            }
-            // Between two versions of one key there is nothing to cut.
-            if (version == Version::MAX || *fence == *self.meta().largest) && fence > start {
-                visit(fence, bytes);
-                bytes = 0;
             }
             next = place.next()?;
         }
         Ok(())
+    }
+
+    /// About how many bytes of data blocks are under an index partition: the share of its entries.
+    fn bytes_of_partition(&self, number: usize) -> u64 {
+        let (top, all) = (&self.directory().top, self.meta().entries);
+        let before = |number| top.handle(number).map_or(all, |handle| handle.entries_before);
+        let entries = before(number + 1).saturating_sub(before(number));
+        (u128::from(self.data_bytes()) * u128::from(entries) / u128::from(all.max(1))) as u64
+    }
+
+    /// Stored bytes of all data blocks.
+    fn data_bytes(&self) -> u64 {
+        self.directory().top.handle(0).map_or(0, |handle| handle.offset.0)
     }
 }
 

@@ -298,6 +298,11 @@ impl TopIndex {
         self.items.get(number).map(|item| &item.handle)
     }
 
+    /// The fence of a partition.
+    pub(super) fn fence(&self, number: usize) -> Option<(&[u8], Version)> {
+        self.items.get(number).map(|item| (self.key(number), item.version))
+    }
+
     /// Memory it takes.
     pub(super) fn bytes(&self) -> usize {
         self.keys.capacity() + self.items.capacity() * (size_of::<TopItem>() + size_of::<[u8; 8]>())

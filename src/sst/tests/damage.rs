@@ -201,7 +201,9 @@ fn poke(fixture: &Fixture, rows: &[Row], mode: ReadMode) -> Result<()> {
         let _ = get(&reader, &row.key, row.version);
         let _ = reader.estimate(&row.key, &[0xFF]);
     }
-    let _ = reader.split_keys(b"", &[0xFF; 4], &mut |_, _| {});
+    for grain in [0, u64::MAX] {
+        let _ = reader.split_keys(b"", &[0xFF; 4], grain, &mut |_, _| {});
+    }
     let mut cursor = reader.cursor();
     let _ = cursor.seek_to_first();
     for row in rows.iter().cycle().take(200) {

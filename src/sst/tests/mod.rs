@@ -2,6 +2,7 @@
 
 mod backward;
 mod damage;
+mod estimates;
 mod helped;
 mod lookups;
 mod model;
@@ -402,70 +403,6 @@ fn filters_keep_most_absent_keys_and_partitions_away() {
     let partitions_passed =
         passed(&|i| key::hash(&key::encode_partition(table, format!("d-{i}").as_bytes())));
     assert!(rows_passed < 150 && partitions_passed < 150, "{rows_passed} {partitions_passed}");
-}
-
-/// R-E23
-#[test]
-fn estimates_count_entries_and_share_out_bytes() {
-    let rows = entities(5_000, 1, 100);
-    let fixture = Fixture::write(&rows, WriterOptions::default());
-    let reader = fixture.open(ReadMode::Pread).unwrap();
-    let data_bytes = reader.directory().top.handle(0).unwrap().offset.0;
-    for (from, to) in [(0, 5_000), (0, 1), (10, 10), (20, 10), (77, 4_321), (4_999, 5_000)] {
-        let key = |i: usize| rows.get(i).map_or(vec![0xFF], |row| row.key.clone());
-        let estimate = reader.estimate(&key(from), &key(to)).unwrap();
-        let count = to.saturating_sub(from) as u64;
-        assert_eq!(estimate.entries, count);
-        let bytes = data_bytes * count / 5_000;
-        assert!(estimate.bytes.abs_diff(bytes) < 300, "{} {bytes}", estimate.bytes);
-    }
-    assert_eq!(reader.estimate(b"", &[0xFF]).unwrap().entries, 5_000);
-}
-
-/// What the index's fences say is right to about a partition, and adds up.
-#[test]
-fn shares_are_about_those_of_the_entries() {
-    let count = 30_000;
-    let rows: Vec<_> =
-        (0..count).map(|n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50])).collect();
-    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
-    let reader = Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap();
-    let partition = 1.0 / (reader.directory().top.len() - 1) as f64;
-    assert!(partition < 0.1, "{partition}");
-    let share = |from: u32, to: u32| reader.share(&from.to_be_bytes(), &to.to_be_bytes());
-    for (from, to) in [(0, 300), (10_000, 15_000), (15_000, 30_000), (7, 8), (7, 7)] {
-        let expected = f64::from(to - from) / f64::from(count);
-        let (found, middle) = (share(from, to), from.midpoint(to));
-        assert!((found - expected).abs() <= partition, "{from}..{to}: {found}");
-        let parts = share(from, middle) + share(middle, to);
-        assert!((found - parts).abs() < 1e-9, "{from}..{to}: {found} {parts}");
-    }
-    assert_eq!((reader.share(b"", &[0xFF]), share(count, u32::MAX)), (1.0, 0.0));
-    let parts: f64 = (0..count).step_by(150).map(|n| share(n, n + 75)).sum();
-    assert!((0.35..0.65).contains(&parts), "half of all, in many ranges: {parts}");
-}
-
-/// R-E23
-#[test]
-fn split_keys_ascend_and_account_for_all_blocks() {
-    let rows = entities(5_000, 10, 100);
-    let reader = Fixture::write(&rows, WriterOptions::default()).open(ReadMode::Mmap).unwrap();
-    let mut keys: Vec<Vec<u8>> = Vec::new();
-    let mut total = 0;
-    reader
-        .split_keys(b"", &[0xFF], &mut |key, bytes| {
-            assert!(keys.last().is_none_or(|last| **last < *key));
-            keys.push(key.to_vec());
-            total += bytes;
-        })
-        .unwrap();
-    assert_eq!(total, reader.directory().top.handle(0).unwrap().offset.0);
-    assert_eq!(keys.len(), reader.directory().data_blocks);
-    let (low, high) = (&rows[1000].key, &rows[2000].key);
-    let mut inner = Vec::new();
-    reader.split_keys(low, high, &mut |key, _| inner.push(key.to_vec())).unwrap();
-    let expected: Vec<_> = keys.into_iter().filter(|k| k > low && k < high).collect();
-    assert_eq!(inner, expected);
 }
 
 #[test]
