@@ -210,6 +210,12 @@ pub(crate) fn partition_len(key: &[u8]) -> usize {
     memchr::memchr(TERMINATOR, rest).map_or(key.len(), |end| table + end + 1)
 }
 
+/// The component at the front of `bytes` with its terminator, if that is there and nothing is escaped.
+pub(crate) fn plain_component(bytes: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memchr2(TERMINATOR, ESCAPE, bytes)?;
+    bytes.get(..=end).filter(|component| component.last() == Some(&TERMINATOR))
+}
+
 /// Length of the encoded table id.
 pub(crate) fn table_len(key: &[u8]) -> usize {
     match key.first() {

@@ -83,8 +83,46 @@ struct Partition {
     /// The encoded prefix of its keys; empty before the first row.
     prefix: Vec<u8>,
     key: Vec<u8>,
+    /// Whether the key has no escapes.
+    is_plain: bool,
     /// Where its key is in the page, once one of its rows is.
     piece: Option<Piece>,
+}
+
+impl Partition {
+    /// Goes on to the partition of a key that has at least the first `common` bytes of the one before. Where
+    /// partitions have a row each, this is done for every row: what they have in common stays.
+    fn enter(&mut self, key: &[u8], common: usize) {
+        self.piece = None;
+        let table = key::table_len(key);
+        if self.is_plain
+            && common >= table
+            && let Some(rest) = key.get(common..).and_then(key::plain_component)
+        {
+            self.prefix.truncate(common);
+            self.prefix.extend_from_slice(rest);
+            self.key.truncate(common - table);
+            self.key.extend_from_slice(inner(rest, 0));
+            return;
+        }
+        self.begin(key, table);
+    }
+
+    #[cold]
+    fn begin(&mut self, key: &[u8], table: usize) {
+        let prefix = key.get(..key::partition_len(key)).unwrap_or_default();
+        if self.prefix.is_empty() {
+            // Most pages have one partition: lists that grow would cost a hundredth of a short one.
+            self.prefix = Vec::with_capacity(prefix.len());
+            self.key = Vec::with_capacity(prefix.len());
+        }
+        self.prefix.clear();
+        self.prefix.extend_from_slice(prefix);
+        self.key.clear();
+        let escaped = inner(prefix, table);
+        key::push_unescaped(&mut self.key, escaped);
+        self.is_plain = self.key.len() == escaped.len();
+    }
 }
 
 impl<'p> PageBuilder<'p> {
@@ -142,7 +180,7 @@ impl<'p> PageBuilder<'p> {
             if self.limits.partition == PartitionStop::Stop && !self.partition.prefix.is_empty() {
                 return Ok(Offered::Refused(StopReason::Partition));
             }
-            self.enter_partition(key);
+            self.partition.enter(key, common);
         }
         let prefix = self.partition.prefix.len();
         let escaped = inner(key, prefix);
@@ -190,22 +228,6 @@ impl<'p> PageBuilder<'p> {
             }
         }
         Ok(if self.taken == self.last { Offered::Last } else { Offered::Taken })
-    }
-
-    #[cold]
-    fn enter_partition(&mut self, key: &[u8]) {
-        let prefix = key.get(..key::partition_len(key)).unwrap_or_default();
-        let partition = &mut self.partition;
-        if partition.prefix.is_empty() {
-            // Most pages have one partition: lists that grow would cost a hundredth of a short one.
-            partition.prefix = Vec::with_capacity(prefix.len());
-            partition.key = Vec::with_capacity(prefix.len());
-        }
-        partition.prefix.clear();
-        partition.prefix.extend_from_slice(prefix);
-        partition.key.clear();
-        key::push_unescaped(&mut partition.key, inner(prefix, key::table_len(prefix)));
-        partition.piece = None;
     }
 
     /// The page, with `next` the key at which the next one starts.
