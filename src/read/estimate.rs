@@ -43,6 +43,9 @@ const ENTRIES_PER_FENCE: u64 = 64;
 /// Keys at which a part of what is in files might be cut: parts differ by a few sixteenths at most.
 const FENCES_PER_PART: u64 = 16;
 
+/// Keys at which a file might be cut, however small it is: files of level 0 each have rows of all the table.
+const FENCES_PER_FILE: u64 = 8;
+
 /// About how much there is with `start <= key < end`: stored bytes and entries, of every version
 /// and deletions included.
 pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate> {
@@ -98,9 +101,10 @@ fn fences(view: &View, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<(Ve
     for file in files(view, start, end) {
         stored += file.reader.estimate(start, end)?.bytes;
     }
-    let grain = stored / FENCES_PER_PART.saturating_mul(parts as u64).max(1);
+    let part_grain = stored / FENCES_PER_PART.saturating_mul(parts as u64).max(1);
     let mut fences = Vec::new();
     for file in files(view, start, end) {
+        let grain = part_grain.min(file.meta.bytes / FENCES_PER_FILE);
         file.reader.split_keys(start, end, grain, &mut |fence, bytes| {
             fences.push((fence.to_vec(), file.meta.with_values(bytes)));
         })?;

@@ -2,7 +2,7 @@
 
 use crate::support::model::value;
 use crate::support::wait::until;
-use crate::support::{Depth, TestDb};
+use crate::support::{Depth, TestDb, options};
 
 /// 100 partitions of 30 rows of 100 bytes that do not compress.
 fn filled(db: &TestDb) -> tablestone::Table {
@@ -66,6 +66,26 @@ fn r_e23_split_points_begin_partitions_and_parts_are_alike() {
             }
         }
     }
+}
+
+/// Each file of level 0 has keys from all of the table, and less than what a part is cut by.
+#[test]
+fn r_e23_split_points_count_many_small_files_where_their_rows_are() {
+    let db = TestDb::with(options().background_threads(0));
+    let t = db.t();
+    let row =
+        |n: u32, of: u32, key: String| (format!("{:03}", n * 100 / of), key, value(n, 0, 500));
+    t.import((0..1_000).map(|n| row(n, 1_000, format!("{n:04}")))).unwrap();
+    db.compact().unwrap();
+    for file in 0..19 {
+        t.import((0..64).map(|n| row(n, 64, format!("{file}-{n:02}")))).unwrap();
+        db.flush().unwrap();
+    }
+    assert_eq!(db.stats().levels[0].files, 19);
+    let points = t.split_points(2).unwrap();
+    let text = String::from_utf8(points.concat()).unwrap();
+    let padded: u32 = format!("{text:0<3}").parse().unwrap();
+    assert!(padded.abs_diff(50) <= 10, "{text:?} of partitions from 000 to 099");
 }
 
 #[test]
