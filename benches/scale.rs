@@ -18,6 +18,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Rows of an import: they wait for each other when compactions are behind.
 const IMPORTED: u64 = 5_000;
+/// With fewer there are no parts to cut a table into.
+const FEWEST: u64 = 20_000;
 /// So many operations are timed one by one, fewer of pages.
 const TIMED: u64 = 100_000;
 const TIMED_PAGES: u64 = 2_000;
@@ -129,13 +131,15 @@ impl Scale {
     }
 
     fn load(&mut self, database: &Database, table: &Table) -> Outcome<()> {
-        let start = Instant::now();
+        let (start, mut slowest) = (Instant::now(), Duration::ZERO);
         for first in (0..self.rows).step_by(IMPORTED as usize) {
             let numbers = (first..self.rows.min(first + IMPORTED)).map(shuffled);
+            let begun = Instant::now();
             table.import(numbers.map(|number| {
                 let (partition_key, row_key) = keys(self.shape, number);
                 (partition_key, row_key, value(number))
             }))?;
+            slowest = slowest.max(begun.elapsed());
         }
         let written = start.elapsed();
         while is_busy(database) {
@@ -144,6 +148,7 @@ impl Scale {
         let rate = |time: Duration| self.rows as f64 / time.as_secs_f64() / 1e3;
         let rates = format!("{:.0} k, {:.0} k", rate(written), rate(start.elapsed()));
         self.note("rows a second; until settled", rates);
+        self.note("slowest import of 5,000", format!("{:.0} ms", slowest.as_secs_f64() * 1e3));
         self.note("table files", format!("{} MB", database.stats().file_bytes() >> 20));
         if let Some(memory) = own_memory() {
             self.note("memory but for mapped files", format!("{} MB", memory >> 20));
@@ -237,13 +242,13 @@ fn main() -> Outcome<()> {
     let mut numbers: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
     if numbers.is_empty() {
         numbers.push(if arguments.iter().any(|word| word == "--test") {
-            20_000
+            FEWEST
         } else {
             1_000_000
         });
     }
-    if numbers.iter().any(|rows| !(1..PRIME).contains(rows)) {
-        return Err(format!("rows may be from 1 to {}", PRIME - 1).into());
+    if numbers.iter().any(|rows| !(FEWEST..PRIME).contains(rows)) {
+        return Err(format!("rows may be from {FEWEST} to {}", PRIME - 1).into());
     }
     for shape in [Shape::OnePartition, Shape::OneRowPartitions] {
         let mut columns = Vec::new();

@@ -1,8 +1,8 @@
 //! How much a key range holds, and where a table can be cut (R-E23).
 //!
-//! Invariant: of a file, an estimate reads the two data blocks that the ends of the range are in, and
-//! split points read none; everything else is in its index. Split points hold as many keys as there are parts
-//! and files, times a constant, however large the table (R-E03). A memtable is walked, as its size is bounded by
+//! Invariant: of a file, an estimate reads the data blocks that the ends of the range are in, and nothing where it is
+//! all in the range; so do split points, and hold as many keys as there are parts and files, times a constant,
+//! however large the table (R-E03). Everything else is in the index. A memtable is walked, as its size is bounded by
 //! the memory budget.
 
 use super::sources::within;
