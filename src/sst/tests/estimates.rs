@@ -2,6 +2,16 @@
 
 use super::*;
 
+const ROWS: u32 = 30_000;
+
+/// A file of so many rows, whose keys are their numbers, with many index partitions.
+fn of_small_blocks() -> Reader {
+    let row = |n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50]);
+    let rows: Vec<_> = (0..ROWS).map(row).collect();
+    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
+    Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap()
+}
+
 fn data_bytes(reader: &Reader) -> u64 {
     reader.directory().top.handle(0).unwrap().offset.0
 }
@@ -27,11 +37,7 @@ fn estimates_count_entries_and_share_out_bytes() {
 /// What the index's fences say is right to about a partition, and adds up.
 #[test]
 fn shares_are_about_those_of_the_entries() {
-    let count = 30_000;
-    let rows: Vec<_> =
-        (0..count).map(|n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50])).collect();
-    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
-    let reader = Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap();
+    let (count, reader) = (ROWS, of_small_blocks());
     let partition = 1.0 / (reader.directory().top.len() - 1) as f64;
     assert!(partition < 0.1, "{partition}");
     let share = |from: u32, to: u32| reader.share(&from.to_be_bytes(), &to.to_be_bytes());
@@ -73,11 +79,7 @@ fn split_keys_ascend_and_account_for_all_blocks() {
 /// However many blocks a file has, so many keys are shown as the grain allows, and each part has about as many bytes.
 #[test]
 fn split_keys_are_as_far_apart_as_is_asked() {
-    let count = 30_000;
-    let rows: Vec<_> =
-        (0..count).map(|n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50])).collect();
-    let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
-    let reader = Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap();
+    let (count, reader) = (ROWS, of_small_blocks());
     let (all, partitions) = (data_bytes(&reader), reader.directory().top.len() as u64);
     assert!(partitions > 10, "{partitions}");
     for grain in [all / 100, all / 12, all / 3, all * 2] {
