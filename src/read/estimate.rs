@@ -96,7 +96,12 @@ pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<
 }
 
 /// Keys with the bytes that lie between each and the one before it, in no order.
-fn fences(view: &View, start: &[u8], end: &[u8], parts: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+pub(super) fn fences(
+    view: &View,
+    start: &[u8],
+    end: &[u8],
+    parts: usize,
+) -> Result<Vec<(Vec<u8>, u64)>> {
     let mut stored = 0;
     for file in files(view, start, end) {
         stored += file.reader.estimate(start, end)?.bytes;

@@ -1,8 +1,9 @@
 //! Estimates and split points are about right, wherever the data is (R-E23).
 
 use super::costs::{PARTITIONS, ROWS, grids, key};
-use super::world::{TABLE, World};
+use super::world::{Step, TABLE, World};
 use crate::key as encoded;
+use crate::read::estimate::fences;
 use crate::read::{estimate, split_points};
 
 #[test]
@@ -39,4 +40,16 @@ fn split_points_cut_a_table_into_equal_parts() {
         assert!(most.is_sorted_by(|a, b| a < b));
         assert!(most.len() as u64 <= 2 * PARTITIONS);
     }
+}
+
+/// R-E03: as many as parts need, not one for each block.
+#[test]
+fn split_points_hold_few_keys_of_a_large_file() {
+    let put = |n: u64| Step::Put((key(n), Vec::new()), 4_000);
+    let steps: Vec<_> = (0..600).map(put).chain([Step::Flush]).collect();
+    let view = World::new(&steps).view;
+    let start = encoded::encode_table(TABLE);
+    let held = |parts| fences(&view, &start, &encoded::prefix_end(&start), parts).unwrap().len();
+    assert!((16..=33).contains(&held(2)), "{}", held(2));
+    assert!(held(usize::MAX) > 200, "{} blocks", held(usize::MAX));
 }

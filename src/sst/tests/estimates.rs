@@ -5,11 +5,15 @@ use super::*;
 const ROWS: u32 = 30_000;
 
 /// A file of so many rows, whose keys are their numbers, with many index partitions.
-fn of_small_blocks() -> Reader {
+fn small_blocks() -> Fixture {
     let row = |n: u32| Row::put(n.to_be_bytes().into(), 1, vec![7; 50]);
     let rows: Vec<_> = (0..ROWS).map(row).collect();
     let options = WriterOptions { block_bytes: 512, ..WriterOptions::default() };
-    Fixture::write(&rows, options).open(ReadMode::Mmap).unwrap()
+    Fixture::write(&rows, options)
+}
+
+fn of_small_blocks() -> Reader {
+    small_blocks().open(ReadMode::Mmap).unwrap()
 }
 
 fn data_bytes(reader: &Reader) -> u64 {
@@ -99,4 +103,19 @@ fn split_keys_are_as_far_apart_as_is_asked() {
         assert!(shown >= all / (grain + all / partitions * 2), "{shown}, {grain} out of {all}");
         assert!(total.abs_diff(all) <= partitions, "{total} {all}");
     }
+}
+
+/// Where blocks are damaged, what reads none of them goes on: an estimate of all, and keys far apart.
+#[test]
+fn what_the_directory_tells_is_not_read() {
+    let fixture = small_blocks();
+    let data = data_bytes(&fixture.open(ReadMode::Mmap).unwrap()) as usize;
+    let mut bytes = fixture.env.read_file(&fixture.path).unwrap();
+    bytes[..data + 1_000].fill(7);
+    fixture.env.write_file(&fixture.path, &bytes);
+    let reader = fixture.open(ReadMode::Mmap).unwrap();
+    assert_eq!(reader.estimate(b"", &[0xFF]).unwrap().entries, u64::from(ROWS));
+    assert!(reader.estimate(&7u32.to_be_bytes(), &[0xFF]).is_err());
+    let split = |grain| reader.split_keys(b"", &[0xFF], grain, &mut |_, _| {});
+    assert!(split(data as u64 / 3).is_ok() && split(0).is_err());
 }
