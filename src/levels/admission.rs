@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::picker;
 use super::pressure::{Admission, Debt, SHORTEST_WAIT, Tolerance, WaitList, toll};
 use super::state::Level;
+use super::targets;
 use super::tree::Tree;
 use super::view::View;
 
@@ -131,7 +131,7 @@ impl Tree {
         Debt {
             memtable_bytes: if counts { view.memtable_bytes() } else { room },
             level_0_files: view.levels.level(Level::ZERO).len(),
-            compaction_bytes: picker::debt(&view.levels, &self.sizing),
+            compaction_bytes: targets::debt(&view.levels, &self.sizing),
         }
     }
 

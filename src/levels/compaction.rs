@@ -220,14 +220,7 @@ impl Tree {
         Cut { file_bytes: FLUSH_FILE_FACTOR * self.sizing.file_bytes, grandparents: &[] }
     }
 
-    /// Rewrites files and puts the new ones in their place.
-    pub(super) fn compact(&self, inputs: &Inputs) -> Result<()> {
-        let state = Arc::clone(&self.views.load().levels);
-        let zstd = self.compression.zstd_at(inputs.output, &state, 0);
-        self.replace(inputs, zstd)
-    }
-
-    /// The same, compressed with that zstd level, if any.
+    /// Rewrites files, compressed with that zstd level, if any, and puts the new ones in their place.
     pub(super) fn replace(&self, inputs: &Inputs, zstd: Option<i32>) -> Result<()> {
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();

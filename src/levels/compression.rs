@@ -3,7 +3,8 @@
 //! Compression takes processor time when a file is written and when a block is first read, and gives
 //! space, in the file system and so in memory. The youngest levels are rewritten soon, and where all
 //! that is stored is smaller than the memory that the database may use there is little to be had for
-//! it (DESIGN.md, section 9).
+//! it (DESIGN.md, section 9). Where compactions are [behind](HURRY_TARGETS), what is merged into the first level that is
+//! compressed is plain, too: most of what is rewritten is there.
 //!
 //! Invariant: if new files for a level are compressed, so are those for any deeper one. What was
 //! written before there was so much, about a memory budget of it, stays as it is until it is rewritten.
@@ -11,7 +12,8 @@
 //! is left of it is rewritten when nothing else is to be done, and the youngest levels too after a while.
 
 use super::state::{Level, LevelState};
-use crate::options::{Compression, Options};
+use super::targets::debt;
+use crate::options::{Compression, Options, Sizing};
 
 /// The zstd level of [`Compression::Automatic`].
 const AUTOMATIC_ZSTD: i32 = 1;
@@ -19,6 +21,11 @@ const AUTOMATIC_ZSTD: i32 = 1;
 /// So many memory budgets of keys and values are too much for what is not compressed to stay so. The system
 /// may have more memory than the budget for the pages of files, which gives the fastest reads there are.
 const AT_REST_BUDGETS: u64 = 4;
+
+/// From so many targets of level 1 on that are to be rewritten, compactions are behind: twice what one of level 0 brings,
+/// and an eighth of the debt from which on writes are [slowed](super::pressure). What makes up for it in the end rewrites
+/// most of the level once more, compressed.
+const HURRY_TARGETS: u64 = 2;
 
 /// What is compressed, and how.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +60,19 @@ impl CompressionRule {
     pub(super) fn zstd_at(&self, level: Level, state: &LevelState, added: u64) -> Option<i32> {
         let stored = || state.raw_bytes_down_to(level).saturating_add(added);
         self.zstd.filter(|_| level >= self.first && stored() >= self.plain_bytes)
+    }
+
+    /// The zstd level of what is merged into that level: while compactions are behind, none for the first level
+    /// that is compressed.
+    pub(super) fn zstd_merged(
+        &self,
+        level: Level,
+        state: &LevelState,
+        sizing: &Sizing,
+    ) -> Option<i32> {
+        let is_behind = || debt(state, sizing) >= HURRY_TARGETS * sizing.level_base_bytes;
+        let is_put_off = level == self.first && is_behind();
+        self.zstd_at(level, state, 0).filter(|_| !is_put_off)
     }
 
     /// The zstd level with which files of that level are to be rewritten that were not compressed when they

@@ -27,7 +27,7 @@ impl Picker<'_> {
             return None;
         }
         let mut levels = Level::all().filter(|&level| level > Level::ZERO);
-        levels.find_map(|level| self.join_in(level)).map(Task::Rewrite)
+        levels.find_map(|level| self.join_in(level)).map(|inputs| self.rewrite(inputs))
     }
 
     fn join_in(&self, level: Level) -> Option<Inputs> {

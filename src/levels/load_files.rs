@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::output::{Cut, Outputs};
-use super::picker;
 use super::reserved::Reservation;
 use super::state::Level;
+use super::targets;
 use super::tree::Tree;
 use crate::entry::{Entry, Kind};
 use crate::error::Result;
@@ -61,7 +61,7 @@ impl LoadFiles {
             let ours = self.done.iter().filter(|(at, ..)| at == level);
             let ours: u64 = ours.map(|(_, bytes, _)| bytes).sum();
             let bytes = state.bytes(*level) + ours + sizing.file_bytes;
-            bytes <= picker::target(sizing, *level)
+            bytes <= targets::target(sizing, *level)
         };
         let mut sorted = Level::all().filter(|&level| level > Level::ZERO);
         sorted.find(has_room).unwrap_or(Level::LAST)

@@ -43,6 +43,7 @@ mod separate;
 mod snapshots;
 mod state;
 mod stats;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod tree;

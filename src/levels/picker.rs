@@ -29,15 +29,12 @@ use super::file::TableFile;
 use super::reserved::Start;
 use super::snapshots::Horizon;
 use super::state::{Level, LevelState, overlapping};
+use super::targets::{LEVEL_0_TRIGGER, level_for, target};
 use crate::options::Sizing;
 use crate::sst::{FileId, FileMeta};
 
-/// So many files in level 0 are compacted into level 1: every read looks into each of them.
-pub(super) const LEVEL_0_TRIGGER: usize = 4;
 /// Most files of level 0 in one compaction, which is one thread's work for its time.
 const LEVEL_0_MOST: usize = 24;
-/// Each level is this much larger than the one above.
-const FANOUT: u64 = 10;
 /// A file is worth rewriting for what it holds in vain once that is one in so many entries.
 const GARBAGE_SHARE: u64 = 4;
 /// How many files of a level are tried until one is found that nothing else is working on.
@@ -46,8 +43,8 @@ const TRIES: usize = 32;
 /// Something to do to the files.
 #[derive(Clone)]
 pub(super) enum Task {
-    /// Rewrite files to a level.
-    Rewrite(Inputs),
+    /// Rewrite files to a level, compressed with that zstd level, if any.
+    Rewrite(Inputs, Option<i32>),
     /// Rewrite a file in place if that compresses it.
     Compress(Inputs, i32),
     /// Rewrite a file in place, compressed with that zstd level, if any, so that range tombstones leave it.
@@ -71,7 +68,7 @@ impl Task {
     /// What it reads and writes anew, if it does.
     pub(super) fn read(&self) -> Option<&Inputs> {
         match self {
-            Self::Rewrite(inputs) | Self::Compress(inputs, _) | Self::Apply(inputs, _) => {
+            Self::Rewrite(inputs, _) | Self::Compress(inputs, _) | Self::Apply(inputs, _) => {
                 Some(inputs)
             }
             Self::Move(_) | Self::Drop(_) => None,
@@ -86,7 +83,7 @@ impl Task {
     /// What nobody else may touch meanwhile; one claim for each range of keys.
     pub(super) fn claims(&self) -> Vec<Claim> {
         match self {
-            Self::Rewrite(inputs)
+            Self::Rewrite(inputs, _)
             | Self::Compress(inputs, _)
             | Self::Apply(inputs, _)
             | Self::Move(inputs) => claim(inputs).into_iter().collect(),
@@ -124,22 +121,6 @@ impl Claim {
             && self.first <= other.last
             && other.first <= self.last
     }
-}
-
-/// What level `level` may hold; without limit in the last one, and level 0 counts files.
-pub(super) fn target(sizing: &Sizing, level: Level) -> u64 {
-    let factor = FANOUT.saturating_pow(u32::from(level.get()).saturating_sub(1));
-    sizing.level_base_bytes.saturating_mul(factor)
-}
-
-/// Bytes to rewrite before every level is within its target.
-pub(super) fn debt(state: &LevelState, sizing: &Sizing) -> u64 {
-    let level_0 = match state.level(Level::ZERO).len() {
-        0..LEVEL_0_TRIGGER => 0,
-        _ => state.bytes(Level::ZERO),
-    };
-    let inner = Level::all().filter(|&level| level > Level::ZERO && level < Level::LAST);
-    inner.fold(level_0, |sum, level| sum + state.bytes(level).saturating_sub(target(sizing, level)))
 }
 
 /// Everything the choice depends on.
@@ -268,7 +249,8 @@ impl Picker<'_> {
         if let Some(inputs) = moves.then(|| self.free(alone)).flatten() {
             return Some(Task::Move(inputs));
         }
-        self.free(self.descend(Level::ZERO, older.to_vec())?).map(Task::Rewrite)
+        let together = self.descend(Level::ZERO, older.to_vec())?;
+        self.free(together).map(|inputs| self.rewrite(inputs))
     }
 
     fn drain(&self, level: Level) -> Option<Task> {
@@ -287,7 +269,7 @@ impl Picker<'_> {
     fn push_down(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
         let inputs = self.free(self.descend(level, vec![Arc::clone(file)])?)?;
         let moves = self.may_move(&inputs, file);
-        Some(if moves { Task::Move(inputs) } else { Task::Rewrite(inputs) })
+        Some(if moves { Task::Move(inputs) } else { self.rewrite(inputs) })
     }
 
     /// Whether a file goes to the next level as it is: nothing is in its way there, it would not be
@@ -295,6 +277,18 @@ impl Picker<'_> {
     fn may_move(&self, inputs: &Inputs, file: &TableFile) -> bool {
         let [(level, _)] = &*inputs.files else { return false };
         !self.compression.begins_below(*level, self.state) && !is_garbage(file)
+    }
+
+    /// A rewrite, compressed by the [rule](super::compression).
+    pub(super) fn rewrite(&self, inputs: Inputs) -> Task {
+        let Self { state, sizing, compression, .. } = self;
+        let merges = inputs.files.len() > 1;
+        let zstd = if merges {
+            compression.zstd_merged(inputs.output, state, sizing)
+        } else {
+            compression.zstd_at(inputs.output, state, 0)
+        };
+        Task::Rewrite(inputs, zstd)
     }
 
     /// Files of a level with all they overlap in the next.
@@ -365,7 +359,7 @@ impl Picker<'_> {
     }
 
     pub(super) fn in_place(&self, level: Level, file: &Arc<TableFile>) -> Option<Task> {
-        self.alone(level, file).map(Task::Rewrite)
+        self.alone(level, file).map(|inputs| self.rewrite(inputs))
     }
 
     /// A file for its own level.
@@ -385,7 +379,7 @@ fn is_garbage(file: &TableFile) -> bool {
 /// Whether a good part of what is rewritten with level 0 goes. Else level 1 would be rewritten for each file that is
 /// flushed, where a part of what is written are deletions; more of them make level 0 due anyway.
 fn brings_back_much(task: &Task) -> bool {
-    let Task::Rewrite(inputs) = task else { return true };
+    let Task::Rewrite(inputs, _) = task else { return true };
     let entries: f64 = inputs.all().map(|file| file.meta.entries as f64).sum();
     let newest = inputs.files.iter().filter(|(level, _)| *level == Level::ZERO);
     // A tombstone goes with the entry that it hides.
@@ -405,18 +399,13 @@ fn price(file: &TableFile, below: &[Arc<TableFile>]) -> f64 {
     rewritten as f64 / (meta.bytes.max(1) as f64 * (1.0 + 2.0 * tombstones))
 }
 
-/// The first level from `first` on that has room for so many bytes.
-pub(super) fn level_for(bytes: u64, first: Level, sizing: &Sizing) -> Level {
-    let mut level = first;
-    while level < Level::LAST && target(sizing, level) < bytes {
-        level = level.below();
-    }
-    level
-}
-
 /// All files, to the deepest level that holds any or the first that has room for them; nothing if
 /// there they are and hold nothing in vain.
-pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
+pub(super) fn everything(
+    state: &LevelState,
+    sizing: &Sizing,
+    compression: &CompressionRule,
+) -> Option<Task> {
     let files = Level::all().map(|level| (level, state.level(level).to_vec()));
     let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
     let (deepest, _) = files.last()?;
@@ -430,7 +419,7 @@ pub(super) fn everything(state: &LevelState, sizing: &Sizing) -> Option<Task> {
     if all_there && state.range_tombstones.is_empty() {
         return None;
     }
-    Some(Task::Rewrite(Inputs { files, output }))
+    Some(Task::Rewrite(Inputs { files, output }, compression.zstd_at(output, state, 0)))
 }
 
 #[cfg(test)]

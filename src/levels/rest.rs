@@ -8,9 +8,10 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::compaction::Inputs;
-use super::picker::{LEVEL_0_TRIGGER, Picker};
+use super::picker::Picker;
 use super::schedule::Schedule;
 use super::state::Level;
+use super::targets::LEVEL_0_TRIGGER;
 use super::tree::Tree;
 use super::view::View;
 use crate::entry::{Cursor, Kind};

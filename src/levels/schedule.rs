@@ -196,9 +196,8 @@ impl Tree {
     fn execute(&self, task: &Task) -> Result<()> {
         self.ensure_manifest()?;
         match task {
-            Task::Rewrite(inputs) => self.compact(inputs),
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),
-            Task::Apply(inputs, zstd) => self.replace(inputs, *zstd),
+            Task::Rewrite(inputs, zstd) | Task::Apply(inputs, zstd) => self.replace(inputs, *zstd),
             Task::Move(inputs) => {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();
                 self.install(Change { added, removed: inputs.ids(), ..Change::default() })?;
@@ -230,7 +229,9 @@ impl Tree {
         let mut schedule = self.wait_for_tasks()?;
         let reserved = self.reserved.hold();
         let state = Arc::clone(&self.views.load().levels);
-        let Some(task) = picker::everything(&state, &self.sizing) else { return Ok(()) };
+        let Some(task) = picker::everything(&state, &self.sizing, &self.compression) else {
+            return Ok(());
+        };
         let _claimed = self.claim(&mut schedule, &task, reserved);
         drop(schedule);
         self.execute(&task)

@@ -142,6 +142,51 @@ fn the_youngest_levels_are_compressed_when_it_is_quiet_for_a_while() {
     world.check();
 }
 
+/// R-E24: compressing is put off while compactions are behind, but no longer.
+#[test]
+fn what_is_merged_while_compactions_are_behind_is_compressed_later() {
+    let mut world = world(9);
+    let scattered = |row: u32| (row.wrapping_mul(2_654_435_761)).to_be_bytes();
+    let plain = |world: &World| files(world, DEEP).1;
+    for row in 0..4_000 {
+        world.put(scattered(row), [7; 76]);
+        if row % 50 == 49 {
+            world.flush();
+            world.env.run_all();
+        }
+    }
+    assert!(files(&world, DEEP).0 > 10 && plain(&world) == 0, "nothing was put off");
+
+    for row in 4_000..6_000 {
+        world.put(scattered(row), [7; 76]);
+    }
+    world.flush();
+    let mut most = 0;
+    while world.env.step() {
+        most = most.max(plain(&world));
+    }
+    let debt = world.tree.stats().compaction_debt_bytes;
+    assert!(most > 3 && debt == 0, "{most} files were plain; {debt} bytes are to be rewritten");
+    rest(&world, 10);
+    assert_eq!(plain(&world), 0);
+    world.check();
+}
+
+/// Where nothing is merged, a file is rewritten for being compressed alone.
+#[test]
+fn rows_in_order_are_compressed_even_while_compactions_are_behind() {
+    let mut world = world(10);
+    for row in 0..6_000u32 {
+        world.put(row.to_be_bytes(), [7; 76]);
+    }
+    world.flush();
+    while world.env.step() {
+        assert_eq!(files(&world, DEEP).1, 0);
+    }
+    assert!(files(&world, DEEP).0 > 5);
+    world.check();
+}
+
 /// R-E22: damage that is found by looking whether compression pays keeps that file as it is, and no other.
 #[test]
 fn a_damaged_file_is_left_as_it_is() {

@@ -43,7 +43,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
         unread: &Unread::default(),
     };
     picker.pick().map(|task| match task {
-        Task::Rewrite(inputs) => inputs.ids(),
+        Task::Rewrite(inputs, _) => inputs.ids(),
         _ => Vec::new(),
     })
 }
