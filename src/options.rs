@@ -51,7 +51,8 @@ pub enum Compression {
     /// the space would be of little use, and reads are faster without. What was written by then, about a
     /// memory budget of it, is compressed when it is rewritten; and when nothing else is to be done, once there
     /// is four times the memory budget: then the youngest two levels are too, after five seconds in which
-    /// nothing was flushed or compacted.
+    /// nothing was flushed or compacted. While compactions are far behind, the youngest of the levels that are
+    /// compressed is written plain too, for speed, and compressed as they catch up.
     #[default]
     Automatic,
     /// Not at all.

@@ -5,6 +5,7 @@
 //! it was at the start, and stays there: files only move deeper, new ones come in above, and no
 //! two compactions run at once whose key ranges and levels touch.
 
+use std::io;
 use std::sync::Arc;
 
 use super::file::TableFile;
@@ -17,7 +18,8 @@ use super::state::{Change, Level, LevelState};
 use super::tree::{Flushed, Tree};
 use super::view::Frozen;
 use crate::entry::{Cursor, Entry, Kind};
-use crate::error::Result;
+use crate::env::Deferred;
+use crate::error::{Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::FileId;
 use crate::tombstone::{RangeTombstone, RangeTombstones};
@@ -26,6 +28,10 @@ use crate::version::Version;
 /// A flush ends a file at this many times the usual size only: every file in level 0 is one more
 /// place to look at, and the memtables of one flush together are seldom larger.
 const FLUSH_FILE_FACTOR: u64 = 4;
+
+/// A compaction of so many times the usual size of a file is done in two halves, as nothing else may go on in its levels
+/// meanwhile: of level 0, where compactions are behind, or of all there is.
+const HALVED_FILES: u64 = 8;
 
 /// Which files to rewrite to which level.
 #[derive(Clone)]
@@ -74,6 +80,14 @@ impl Inputs {
     }
 }
 
+/// What a compaction rewrites, and how.
+struct Rewriting {
+    inputs: Inputs,
+    horizon: Horizon,
+    state: Arc<LevelState>,
+    zstd: Option<i32>,
+}
+
 /// What may be older than the inputs of a rewrite.
 pub(super) struct Deeper<'a> {
     pub(super) state: &'a LevelState,
@@ -92,9 +106,11 @@ impl Deeper<'_> {
     }
 }
 
-/// Copies what the rule keeps; what range tombstones cover may be passed over without being read.
+/// Copies what the rule keeps, from where the merge stands to the first key that is not before `until`, if that is given;
+/// what range tombstones cover may be passed over without being read.
 pub(super) fn rewrite(
     merge: &mut Merge<'_, TableFile>,
+    until: Option<&[u8]>,
     rule: &mut Rule,
     deeper: &Deeper<'_>,
     storing: &Storing<'_>,
@@ -104,10 +120,12 @@ pub(super) fn rewrite(
     let mut copy =
         KeyCopy { storing, outputs, key: Vec::new(), is_written: false, held: Vec::new() };
     let mut in_key = false;
-    merge.seek_to_first()?;
     while let Some(entry) = merge.entry() {
         pace.step(entry.key.len() + entry.value.len())?;
         if !in_key || entry.key != &*copy.key {
+            if until.is_some_and(|until| entry.key >= until) {
+                break;
+            }
             copy.begin(entry.key);
             rule.begin(entry.key);
             in_key = true;
@@ -194,7 +212,8 @@ impl Tree {
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
         let storing = Storing::Separated(&separation);
         let pace = Pace::flush(self);
-        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        merge.seek_to_first()?;
+        rewrite(&mut merge, None, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         let files = outputs.finish()?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
@@ -225,7 +244,7 @@ impl Tree {
         let start = self.clock.monotonic();
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);
-        let files = self.rewrite_inputs(inputs, &horizon, &state, zstd)?;
+        let files = self.rewrite_all(Rewriting { inputs: inputs.clone(), horizon, state, zstd })?;
         let read: u64 = inputs.bytes();
         let written: u64 = files.iter().map(|f| f.meta.bytes).sum();
         let (count, outputs) = (inputs.all().count(), files.len());
@@ -243,13 +262,50 @@ impl Tree {
         Ok(())
     }
 
-    fn rewrite_inputs(
+    /// Returns the new files in the order of their keys. Another thread does half of it, if there is one and it pays.
+    fn rewrite_all(&self, rewriting: Rewriting) -> Result<Vec<Arc<TableFile>>> {
+        let middle = self.middle(&rewriting.inputs);
+        let Some((middle, tree)) = middle.zip(self.this.upgrade()) else {
+            return self.rewrite_part(&rewriting, &[], None);
+        };
+        let whole = Arc::new((rewriting, middle));
+        let shared = Arc::clone(&whole);
+        let upper = Deferred::new(&*self.jobs, move || {
+            let (rewriting, middle) = &*shared;
+            tree.rewrite_part(rewriting, middle, None)
+        });
+        let (rewriting, middle) = &*whole;
+        let lower = self.rewrite_part(rewriting, &[], Some(middle));
+        // Whatever became of the lower half: what the upper one writes may be left to nobody.
+        let panicked = || Err(Error::io("compact", &self.dir, io::Error::other("it panicked")));
+        let upper = upper.finish().unwrap_or_else(panicked);
+        match (lower, upper) {
+            (Ok(lower), Ok(upper)) => Ok([lower, upper].concat()),
+            (Err(error), made) | (made, Err(error)) => {
+                made.into_iter().flatten().for_each(|file| file.set_obsolete());
+                Err(error)
+            }
+        }
+    }
+
+    /// The key with which the upper half begins of what is to be rewritten in two: a file of the output level begins
+    /// there.
+    fn middle(&self, inputs: &Inputs) -> Option<Box<[u8]>> {
+        let (level, files) = inputs.files.last()?;
+        let is_large = inputs.bytes() >= HALVED_FILES * self.sizing.file_bytes;
+        let pays = is_large && *level > Level::ZERO && files.len() > 1;
+        let middle = files.get(files.len() / 2).filter(|_| pays)?;
+        Some(middle.meta.smallest.clone())
+    }
+
+    /// Rewrites keys from `from` on to the first one that is not before `until`, if that is given.
+    fn rewrite_part(
         &self,
-        inputs: &Inputs,
-        horizon: &Horizon,
-        state: &LevelState,
-        zstd: Option<i32>,
+        rewriting: &Rewriting,
+        from: &[u8],
+        until: Option<&[u8]>,
     ) -> Result<Vec<Arc<TableFile>>> {
+        let Rewriting { inputs, horizon, state, zstd } = rewriting;
         let mut rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
         let cut = match inputs.output {
             Level::ZERO => self.flush_cut(),
@@ -259,13 +315,14 @@ impl Tree {
                 Cut { file_bytes: self.sizing.file_bytes, grandparents }
             }
         };
-        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
+        let mut outputs = Outputs::new(self, *zstd, rule.bound(), cut);
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let storing = Storing::Gathered(&state.values);
         let pace = Pace::compaction(self);
-        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        merge.seek(from)?;
+        rewrite(&mut merge, until, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         outputs.finish()
     }
 }

@@ -21,6 +21,7 @@ use super::separate::Storing;
 use super::state::{Change, Level};
 use super::targets;
 use super::tree::{Flushed, Tree};
+use crate::entry::Cursor;
 use crate::error::{Corruption, Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::{self, FileId, Reader};
@@ -112,7 +113,8 @@ impl Tree {
         let deeper = Deeper { state: &view.levels, output: Level::LAST, inputs: &removed };
         let storing = Storing::Gathered(&view.levels.values);
         let pace = Pace::compaction(self);
-        rewrite(&mut merge, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        merge.seek_to_first()?;
+        rewrite(&mut merge, None, &mut rule, &deeper, &storing, &mut outputs, pace)?;
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
             added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),

@@ -212,3 +212,47 @@ fn a_failed_flush_of_what_another_has_flushed_is_not_told_of() {
 fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {
     rows.for_each(|row| world.put(key(row), [7; 60]));
 }
+
+/// R-E08, R-E22: a large compaction is done in two halves. Whichever fails, and where, nothing of either is left, and
+/// all of it is tried again.
+#[test]
+fn a_compaction_in_halves_that_fails_leaves_nothing_behind() {
+    let scattered = |row: u32| row.wrapping_mul(2_654_435_761).to_be_bytes();
+    let mut world = World::with(24, Compression::None);
+    world.options = world.options.clone().background_threads(0);
+    world.reopen().unwrap();
+    for row in 0..3_000u32 {
+        world.put(scattered(row % 1_500), [row as u8; 76]);
+        if row == 1_500 {
+            world.flush();
+            world.tree.compact_all().unwrap();
+        }
+    }
+    for row in (0..1_500u32).step_by(3) {
+        world.write(Op::Delete(scattered(row).to_vec()));
+    }
+    world.flush();
+    let before = world.levels().files().count();
+    let size = world.options.sizing();
+    let bytes: u64 = world.levels().files().map(|(_, file)| file.meta.bytes).sum();
+    assert!(bytes > 8 * size.file_bytes && world.levels().level(Level::ONE.below()).len() > 4);
+    world.env.run_all();
+    let mut failures = 0;
+    for after in 0.. {
+        let fault = Fault::new(Operation::Write, ".sst", ErrorKind::StorageFull);
+        world.env.fail(Fault { after, times: 1, ..fault });
+        let done = world.tree.compact_all();
+        world.env.clear_faults();
+        world.env.run_all();
+        let files = world.levels().files().count();
+        assert_eq!(world.table_files(), files, "{after}");
+        world.check();
+        if done.is_ok() {
+            break;
+        }
+        assert_eq!(files, before, "{after}");
+        failures += 1;
+    }
+    let files = world.levels().files().count();
+    assert!(failures >= files && files < before, "{failures} failures, {files} files");
+}
