@@ -272,7 +272,8 @@ pub enum JobClass {
     Compaction,
     /// Reads whose callers have no thread to wait on; many at once.
     Read,
-    /// Parts of a load, beside it. Queued only where there are [helpers](Jobs::helpers).
+    /// Parts of a load, and half of a large compaction, beside the rest. Queued only where there are
+    /// [helpers](Jobs::helpers).
     Help,
 }
 
@@ -280,7 +281,7 @@ pub enum JobClass {
 pub trait Jobs: Send + Sync + fmt::Debug {
     /// Queues a job to run once `delay` has passed. After [`stop`](Jobs::stop) it is dropped.
     fn spawn_after(&self, class: JobClass, delay: Duration, job: Job);
-    /// Threads that help with loads; without any, each load does all itself.
+    /// Threads that help with loads and large compactions; without any, each of these does all itself.
     fn helpers(&self) -> usize {
         0
     }

@@ -34,7 +34,7 @@ fn reader_threads(processors: usize) -> usize {
     2 * processors.max(4)
 }
 
-/// As many as compact, but for the processor that a load has itself.
+/// As many as compact, but for the processor that a load or a compaction has itself.
 fn helper_threads(processors: usize, compaction_threads: usize) -> usize {
     compaction_threads.min(processors.saturating_sub(1))
 }
