@@ -33,7 +33,7 @@ use super::targets::{LEVEL_0_TRIGGER, level_for, target};
 use crate::options::Sizing;
 use crate::sst::{FileId, FileMeta};
 
-/// Most files of level 0 in one compaction, which is one thread's work for its time.
+/// Most files of level 0 in one compaction, during which no other may touch level 1.
 const LEVEL_0_MOST: usize = 24;
 /// A file is worth rewriting for what it holds in vain once that is one in so many entries.
 const GARBAGE_SHARE: u64 = 4;
