@@ -9,6 +9,8 @@ mod addresses;
 mod aside;
 mod deferred;
 mod mapping;
+#[cfg(target_os = "linux")]
+mod memory;
 mod once;
 mod read_around;
 mod read_only;
@@ -172,6 +174,11 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// asked often, and is right only at that moment. `None` if it is not known: that counts as enough.
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
         let _ = dir;
+        None
+    }
+    /// How many bytes of memory the process may have, with the pages of files that it reads. It is asked when a
+    /// database is opened. `None` if it is not known: that counts as enough.
+    fn memory_bytes(&self) -> Option<u64> {
         None
     }
 }

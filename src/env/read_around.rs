@@ -185,6 +185,10 @@ impl Disk for ReadAround {
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
         self.disk.free_bytes(dir)
     }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.disk.memory_bytes()
+    }
 }
 
 #[derive(Debug)]

@@ -162,6 +162,10 @@ impl Disk for RealDisk {
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
         system::free_bytes(dir)
     }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        system::memory_bytes()
+    }
 }
 
 /// Whether a second name was refused as there are none there, or no more of that file.

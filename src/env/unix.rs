@@ -51,6 +51,17 @@ pub(super) fn free_bytes(_dir: &Path) -> Option<u64> {
     None
 }
 
+/// How much memory the process may have, with the pages of files.
+#[cfg(target_os = "linux")]
+pub(super) fn memory_bytes() -> Option<u64> {
+    super::memory::limit()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn memory_bytes() -> Option<u64> {
+    None
+}
+
 /// Has nothing read ahead of a map that is read here and there.
 pub(super) fn read_scattered(map: &Mmap) -> io::Result<()> {
     map.advise(Advice::Random)

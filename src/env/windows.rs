@@ -135,6 +135,11 @@ pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
     (told != 0).then_some(free)
 }
 
+/// How much memory the process may have, with the pages of files: not known.
+pub(super) fn memory_bytes() -> Option<u64> {
+    None
+}
+
 /// A path as the system takes it, however long it is.
 fn wide(path: &Path) -> io::Result<Vec<u16>> {
     // Without zeros, which are refused.

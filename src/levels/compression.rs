@@ -19,7 +19,8 @@ use crate::options::{Compression, Options, Sizing};
 const AUTOMATIC_ZSTD: i32 = 1;
 
 /// So many memory budgets of keys and values are too much for what is not compressed to stay so. The system
-/// may have more memory than the budget for the pages of files, which gives the fastest reads there are.
+/// may have more memory than the budget for the pages of files, which gives the fastest reads there are. Where it
+/// is known to have less, that is too much.
 const AT_REST_BUDGETS: u64 = 4;
 
 /// From so many targets of level 1 on that are to be rewritten, compactions are behind: twice what one of level 0 brings,
@@ -35,24 +36,32 @@ pub(super) struct CompressionRule {
     first: Level,
     /// Nothing is compressed until there are so many bytes of keys and values.
     plain_bytes: u64,
+    /// With so many, what is not compressed does not stay so.
+    rest_bytes: u64,
 }
 
 impl CompressionRule {
-    pub(super) fn of(options: &Options) -> Self {
+    /// For a process that may have `memory` bytes with the pages of files, if that is known.
+    pub(super) fn of(options: &Options, memory: Option<u64>) -> Self {
+        let budget = options.memory_budget as u64;
+        let beside = memory.map_or(u64::MAX, |memory| memory.saturating_sub(budget));
         match options.compression {
             Compression::Automatic => Self {
                 zstd: Some(AUTOMATIC_ZSTD),
                 first: Level::ONE.below(),
-                plain_bytes: options.memory_budget as u64,
+                plain_bytes: budget,
+                rest_bytes: AT_REST_BUDGETS.saturating_mul(budget).min(beside).max(budget),
             },
-            Compression::None => Self { zstd: None, first: Level::ZERO, plain_bytes: 0 },
+            Compression::None => {
+                Self { zstd: None, first: Level::ZERO, plain_bytes: 0, rest_bytes: 0 }
+            }
             Compression::Zstd(zstd) => Self::always(zstd),
         }
     }
 
     /// Everything, however little there is.
     pub(super) fn always(zstd: i32) -> Self {
-        Self { zstd: Some(zstd), first: Level::ZERO, plain_bytes: 0 }
+        Self { zstd: Some(zstd), first: Level::ZERO, plain_bytes: 0, rest_bytes: 0 }
     }
 
     /// The zstd level of a new file for that level, if it is to be compressed. It counts what the
@@ -83,7 +92,7 @@ impl CompressionRule {
         state: &LevelState,
         is_quiet: bool,
     ) -> Option<i32> {
-        let is_much = state.raw_bytes() >= AT_REST_BUDGETS.saturating_mul(self.plain_bytes);
+        let is_much = state.raw_bytes() >= self.rest_bytes;
         let is_due = is_quiet || self.zstd_at(level, state, 0).is_some();
         self.zstd.filter(|_| is_much && is_due)
     }

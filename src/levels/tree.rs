@@ -131,6 +131,7 @@ impl Tree {
         let kept_manifest = found.is_damaged.then(|| dir.join(newest.file_name()));
         let snapshots = Snapshots::default();
         snapshots.publish(found.levels.flushed);
+        let compression = CompressionRule::of(options, disk.memory_bytes());
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             disk,
@@ -140,7 +141,7 @@ impl Tree {
             cache,
             metrics,
             sizing: options.sizing(),
-            compression: CompressionRule::of(options),
+            compression,
             read_mode: options.read_mode,
             compaction_threads: options.background_threads,
             views: Views::new(Arc::new(found.levels), options.sizing().memtable_bytes),

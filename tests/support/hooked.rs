@@ -130,6 +130,9 @@ impl Disk for HookedDisk {
         (self.env.before_free_bytes)();
         self.disk.free_bytes(dir)
     }
+    fn memory_bytes(&self) -> Option<u64> {
+        self.disk.memory_bytes()
+    }
 }
 
 #[derive(Debug)]

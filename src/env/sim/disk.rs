@@ -34,6 +34,7 @@ pub(super) struct State {
     epoch: u64,
     /// What all files may take together, if that has a limit.
     capacity: Option<u64>,
+    memory: Option<u64>,
     pub(super) power: Power,
     pub(super) random: Random,
 }
@@ -71,6 +72,7 @@ impl Storage {
             locks: Locks::default(),
             epoch: 0,
             capacity: None,
+            memory: None,
             power: Power::default(),
             random: Random(seed),
         })))
@@ -99,6 +101,10 @@ impl Storage {
 
     pub(super) fn clear_faults(&self) {
         self.0.lock().power.clear_faults();
+    }
+
+    pub(super) fn set_memory(&self, bytes: Option<u64>) {
+        self.0.lock().memory = bytes;
     }
 
     pub(super) fn set_capacity(&self, bytes: Option<u64>) {
@@ -355,6 +361,10 @@ impl Disk for Handle {
 
     fn free_bytes(&self, _dir: &Path) -> Option<u64> {
         self.storage.0.lock().free_bytes()
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        self.storage.0.lock().memory
     }
 }
 

@@ -135,6 +135,20 @@ impl SimEnv {
         self.storage.set_capacity(bytes);
     }
 
+    /// Says how much memory there is, with the pages of files; `None`, as at first, is not known. Databases ask as
+    /// they are opened.
+    ///
+    /// ```
+    /// use tablestone::env::{Env, SimEnv};
+    ///
+    /// let env = SimEnv::new(42);
+    /// env.set_memory(Some(512 << 20));
+    /// assert_eq!(env.disk().memory_bytes(), Some(512 << 20));
+    /// ```
+    pub fn set_memory(&self, bytes: Option<u64>) {
+        self.storage.set_memory(bytes);
+    }
+
     /// Sets the wall clock, forth or back. Timers go by the monotonic one, which this leaves.
     pub fn set_now(&self, now: Version) {
         self.schedule.set_now(now);

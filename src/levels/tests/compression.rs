@@ -123,6 +123,28 @@ fn what_was_written_before_there_was_much_is_compressed_once_there_is() {
     world.check();
 }
 
+/// What the process may have beside the budget, for pages of files, is what plain files are for.
+#[test]
+fn where_there_is_less_memory_less_stays_as_it_was_written() {
+    let after_rest = |memory: Option<u64>, rows| {
+        let mut world = world(4);
+        world.env.set_memory(memory);
+        world.reopen().unwrap();
+        append(&mut world, 0..rows, false);
+        rest(&world, 10);
+        world.check();
+        files(&world, Level::ZERO..).1
+    };
+    let (budget, three_budgets) = (64 << 10, 2_500);
+    for memory in [None, Some(5 * budget), Some(24 << 30)] {
+        assert!(after_rest(memory, three_budgets) > 0, "{memory:?}");
+    }
+    for memory in [3 * budget, budget, 0] {
+        assert_eq!(after_rest(Some(memory), three_budgets), 0, "{memory}");
+    }
+    assert!(after_rest(Some(0), 600) > 0, "what fits in the budget stays");
+}
+
 #[test]
 fn the_youngest_levels_are_compressed_when_it_is_quiet_for_a_while() {
     let mut world = world(7);

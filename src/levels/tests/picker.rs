@@ -35,7 +35,7 @@ fn picks(world: &World) -> Option<Vec<FileId>> {
         state: &levels,
         horizon: &world.tree.snapshots.horizon(),
         sizing: &world.options.sizing(),
-        compression: CompressionRule::of(&world.options),
+        compression: CompressionRule::of(&world.options, None),
         running: running.iter().collect(),
         reserved: &[],
         awaited: Vec::new(),
