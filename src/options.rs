@@ -52,8 +52,8 @@ pub enum Compression {
     /// memory budget of it, is compressed when it is rewritten; and when nothing else is to be done, once there
     /// is four times the memory budget, or what the process may have beside it if that is known and less
     /// ([`Disk::memory_bytes`](crate::env::Disk::memory_bytes)): then the youngest two levels are too, after five
-    /// seconds in which nothing was flushed or compacted. While compactions are far behind, the youngest of the levels that are
-    /// compressed is written plain too, for speed, and compressed as they catch up.
+    /// seconds in which nothing was flushed or compacted. While compactions are far behind, the youngest of the
+    /// levels that are compressed is written plain too, for speed, and compressed as they catch up.
     #[default]
     Automatic,
     /// Not at all.
