@@ -128,7 +128,7 @@ pub enum Recovery {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) memory_budget: usize,
+    memory_budget: Option<usize>,
     pub(crate) durability: Durability,
     pub(crate) compression: Compression,
     pub(crate) read_mode: ReadMode,
@@ -151,7 +151,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            memory_budget: 256 << 20,
+            memory_budget: None,
             durability: Durability::default(),
             compression: Compression::default(),
             read_mode: ReadMode::default(),
@@ -185,10 +185,6 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
-    /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
-    /// once. Default 256 MiB; 64 KiB to 16 TiB, to 1 GiB where addresses have 32 bits.
-    memory_budget: usize;
     /// When a commit is acknowledged. Default [`Durability::Sync`].
     durability: Durability;
     /// Compression of data blocks. Default [`Compression::Automatic`].
@@ -239,6 +235,30 @@ setters! {
 }
 
 impl Options {
+    /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
+    /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
+    /// once. Default 256 MiB, or, where that is less, a quarter of what the process may have
+    /// ([`Disk::memory_bytes`](crate::env::Disk::memory_bytes)), but 8 MiB; 64 KiB to 16 TiB, to 1 GiB where
+    /// addresses have 32 bits.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// The memory budget: the default is known once the options were [made to fit](Self::fit).
+    pub(crate) fn budget(&self) -> usize {
+        self.memory_budget.unwrap_or(DEFAULT_MEMORY)
+    }
+
+    /// Settles the memory budget, if nothing was said of it, for a process that may have `memory` bytes.
+    pub(crate) fn fit(&mut self, memory: Option<u64>) {
+        let part = memory.and_then(|bytes| usize::try_from(bytes / DEFAULT_PART).ok());
+        let fitting =
+            part.map_or(DEFAULT_MEMORY, |part| part.clamp(LEAST_DEFAULT_MEMORY, DEFAULT_MEMORY));
+        self.memory_budget.get_or_insert(fitting);
+    }
+
     /// From which length on values stay where the log wrote them. For tests, which would take long
     /// with large values.
     #[doc(hidden)]
@@ -256,7 +276,7 @@ impl Options {
         };
         let checks = [
             (
-                (64 << 10..=MOST_MEMORY).contains(&(self.memory_budget as u64)),
+                (64 << 10..=MOST_MEMORY).contains(&(self.budget() as u64)),
                 "memory_budget must be 64 KiB to 16 TiB, to 1 GiB on 32 bits",
             ),
             ((1..=19).contains(&zstd), "the zstd level must be 1 to 19"),
@@ -279,11 +299,12 @@ impl Options {
     }
 
     pub(crate) fn sizing(&self) -> Sizing {
-        let memtable_bytes = (self.memory_budget / 8).clamp(8 << 10, 64 << 20);
+        let budget_bytes = self.budget();
+        let memtable_bytes = (budget_bytes / 8).clamp(8 << 10, 64 << 20);
         Sizing {
             memtable_bytes,
-            memtables_bytes: (self.memory_budget / 2).max(2 * memtable_bytes),
-            budget_bytes: self.memory_budget,
+            memtables_bytes: (budget_bytes / 2).max(2 * memtable_bytes),
+            budget_bytes,
             segment_bytes: memtable_bytes.max(64 << 10) as u64,
             file_bytes: memtable_bytes as u64,
             level_base_bytes: 4 * memtable_bytes as u64,
@@ -299,6 +320,14 @@ pub(crate) fn check_rules(rules: impl IntoIterator<Item = (bool, &'static str)>)
     }
 }
 
+/// The memory budget unless it was said, where the process may have so much that this is
+/// [this part](DEFAULT_PART) of it.
+const DEFAULT_MEMORY: usize = 256 << 20;
+/// More leaves pages of files little: with 256 MiB for the process a server has 0.9 of the rate with half of them, and
+/// with all 0.6 to 0.9 of the gets and a tenth of the ranges (DESIGN.md, 10.1).
+const DEFAULT_PART: u64 = 4;
+/// The budget is not less by itself.
+const LEAST_DEFAULT_MEMORY: usize = 8 << 20;
 /// No memory budget is larger.
 const MOST_MEMORY: u64 = if usize::BITS < 64 { 1 << 30 } else { 16 << 40 };
 /// No batch is larger, whatever it may be: it is one record of the log.

@@ -79,9 +79,10 @@ pub(crate) struct Opened {
 }
 
 /// Opens the database in `dir`, creating it if the directory is empty or missing, unless that is not wanted.
-pub(crate) fn open(dir: &Path, options: Options) -> Result<Opened> {
+pub(crate) fn open(dir: &Path, mut options: Options) -> Result<Opened> {
     options.check()?;
     let mut disk = options.env.disk();
+    options.fit(disk.memory_bytes());
     if options.read_only {
         disk = Arc::new(ReadOnly::new(disk));
     }
@@ -226,7 +227,7 @@ fn open_locked(
         },
         replayed.segments,
     )?;
-    let reserve = Reserve::new(Arc::clone(disk), dir, options.memory_budget);
+    let reserve = Reserve::new(Arc::clone(disk), dir, options.budget());
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, reserve, last);
     let started = if pipeline.options().read_only { Ok(()) } else { start(&pipeline) };
     if started.is_err() {

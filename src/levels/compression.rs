@@ -43,7 +43,7 @@ pub(super) struct CompressionRule {
 impl CompressionRule {
     /// For a process that may have `memory` bytes with the pages of files, if that is known.
     pub(super) fn of(options: &Options, memory: Option<u64>) -> Self {
-        let budget = options.memory_budget as u64;
+        let budget = options.budget() as u64;
         let beside = memory.map_or(u64::MAX, |memory| memory.saturating_sub(budget));
         match options.compression {
             Compression::Automatic => Self {

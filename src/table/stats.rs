@@ -46,6 +46,9 @@ pub struct Stats {
     /// thousandth of their size where neighbouring keys differ within 50 bytes; more where they have more
     /// in common, about 3 % of what is not compressed at 1,000 bytes.
     pub index_bytes: u64,
+    /// Bytes that memtables and the block cache may take together: the
+    /// [memory budget](crate::Options::memory_budget).
+    pub memory_budget: u64,
     /// Range deletions that compaction has not applied everywhere yet.
     pub range_tombstones: u64,
     /// Bytes of memtables; each range deletion counts as up to 32 KiB of it.
@@ -138,6 +141,7 @@ impl Stats {
             levels: levels.collect(),
             value_bytes: tree.value_bytes,
             index_bytes: tree.index_bytes,
+            memory_budget: pipeline.options().budget() as u64,
             range_tombstones: tree.range_tombstones,
             memtable_bytes: tree.memtable_bytes,
             frozen_memtables: tree.frozen_memtables,

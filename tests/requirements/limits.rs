@@ -1,5 +1,8 @@
 //! R-E06, R-E02, R-E07: what is over a limit is refused, by name and size, and nothing is changed.
 
+use std::sync::Arc;
+
+use tablestone::env::SimEnv;
 use tablestone::{Batch, Compression, Database, Durability, Error, Limit, Options, Precondition};
 
 use crate::support::{TestDb, all_rows, options};
@@ -177,4 +180,27 @@ fn r_e07_a_batch_may_let_its_merges_grow() {
     assert!(all_rows(&t).is_empty());
     t.commit(batch(5104, 100)).wait().unwrap();
     assert_eq!(t.get("p", "b").unwrap().unwrap().value, [2; 5000]);
+}
+
+/// Of itself the memory budget is what a process can spare that has little: pages of files need memory, too.
+#[test]
+fn a_memory_budget_is_by_default_a_quarter_of_little_memory() {
+    let budget = |memory: Option<u64>, options: Options| {
+        let env = SimEnv::new(1);
+        env.set_memory(memory);
+        let db = Database::open("/db", options.env(Arc::new(env))).unwrap();
+        db.stats().memory_budget
+    };
+    for (memory, expected) in [
+        (None, 256 << 20),
+        (Some(64 << 30), 256 << 20),
+        (Some(1 << 30), 256 << 20),
+        (Some(512 << 20), 128 << 20),
+        (Some(16 << 20), 8 << 20),
+        (Some(0), 8 << 20),
+    ] {
+        assert_eq!(budget(memory, Options::default()), expected, "{memory:?}");
+    }
+    let said = Options::default().memory_budget(300 << 20);
+    assert_eq!(budget(Some(512 << 20), said), 300 << 20);
 }

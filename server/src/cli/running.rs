@@ -168,12 +168,11 @@ async fn open_unless(
 }
 
 fn open(config: &Config) -> Result<Database, CliError> {
-    let options = config
-        .limits
-        .options()
-        .durability(config.durability)
-        .memory_budget(config.memory)
-        .compression(config.compression);
+    let mut options =
+        config.limits.options().durability(config.durability).compression(config.compression);
+    if let Some(memory) = config.memory {
+        options = options.memory_budget(memory);
+    }
     let database = Database::open(&config.data, options)?;
     let report = database.recovery_report();
     if let Some(tail) = &report.torn_tail {

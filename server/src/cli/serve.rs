@@ -55,7 +55,7 @@ pub(super) struct Serve {
     /// between syncs such as 100ms [default: sync]
     #[arg(long, value_name = "WHEN", env = "TABLESTONE_DURABILITY", value_parser = parse_durability)]
     durability: Option<Durability>,
-    /// Memory for the newest entities and for caches [default: 256MiB]
+    /// Memory for the newest entities and for caches [default: a quarter of what there is, at most 256MiB]
     #[arg(long, value_name = "SIZE", env = "TABLESTONE_MEMORY")]
     memory: Option<Size>,
     /// How files are compressed that are written: automatic (what the memory does not hold), zstd or

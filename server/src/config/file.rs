@@ -112,7 +112,7 @@ impl File {
     /// # Errors
     /// As [`Limits::check`].
     pub fn limits(&self) -> Result<Limits, ConfigError> {
-        self.limits.unwrap_or_default().resolve()
+        self.limits.unwrap_or_default().resolve(None)
     }
 
     /// What it says.

@@ -39,7 +39,7 @@ pub struct Limits {
     /// Of a request's body, and so of a transaction.
     pub body: BodyLimits,
     /// Bytes of all bodies in memory, both ways, and half as many again of what merges
-    /// make of little. Default 256 MiB; at least twice the largest body.
+    /// make of little. Default 256 MiB, or a quarter of what the process may have; at least twice the largest body.
     pub body_memory: usize,
     /// Time of a query before it ends its page with a continuation. Default 5 s, as the service.
     pub query_time: Duration,

@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use tablestone::env::{Env, RealEnv};
 use tablestone::{Compression, Durability};
 
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, NamedKeys, parse_accounts};
@@ -150,8 +151,8 @@ pub struct Config {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// When a write is acknowledged.
     pub durability: Durability,
-    /// Bytes for the engine's memtables and cache.
-    pub memory: usize,
+    /// Bytes for the engine's memtables and cache; by default 256 MiB, or a quarter of what the process may have.
+    pub memory: Option<usize>,
     /// How table files are compressed.
     pub compression: Compression,
     /// What clients may store and take.
@@ -232,6 +233,11 @@ impl Partial {
     /// # Errors
     /// [`ConfigError`] for accounts, TLS and limits that cannot be.
     pub fn resolve(self) -> Result<Config, ConfigError> {
+        self.resolve_within(RealEnv::new().disk().memory_bytes())
+    }
+
+    /// The same for a process that may have so many bytes of memory, if that is known.
+    fn resolve_within(self, process_memory: Option<u64>) -> Result<Config, ConfigError> {
         let development = || vec![(DEVELOPMENT_ACCOUNT.into(), vec![DEVELOPMENT_KEY.into()])];
         let accounts = self.accounts.unwrap_or_else(development);
         if accounts.is_empty() {
@@ -240,9 +246,9 @@ impl Partial {
         if self.checkpoints.is_some() && self.admin.is_none() {
             return Err(ConfigError::NoAdmin);
         }
-        let memory = self.memory.map_or(256 << 20, Size::bytes);
-        if memory < LEAST_MEMORY {
-            return Err(ConfigError::Memory { bytes: memory, least: LEAST_MEMORY });
+        let memory = self.memory.map(Size::bytes);
+        if let Some(bytes) = memory.filter(|&bytes| bytes < LEAST_MEMORY) {
+            return Err(ConfigError::Memory { bytes, least: LEAST_MEMORY });
         }
         let published_key =
             accounts.iter().any(|(_, keys)| keys.iter().any(|key| key == DEVELOPMENT_KEY));
@@ -252,7 +258,7 @@ impl Partial {
             (Some(_), None) => return Err(ConfigError::HalfTls { missing: "the key" }),
             (None, Some(_)) => return Err(ConfigError::HalfTls { missing: "the certificate" }),
         };
-        let limits = self.limits.unwrap_or_default().resolve()?;
+        let limits = self.limits.unwrap_or_default().resolve(process_memory)?;
         Ok(Config {
             listen: self.listen.unwrap_or(DEFAULT_LISTEN),
             admin: self.admin,

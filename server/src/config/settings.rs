@@ -8,6 +8,9 @@ use tablestone::EntityLimits;
 use super::units::{Size, Time};
 use super::{ConfigError, Limits};
 
+/// Bodies have this part of what the process may have, where that is less than the default.
+const MEMORY_PART: u64 = 4;
+
 /// What is said of a limit, or of several.
 trait Setting<L> {
     fn set(self, limit: &mut L);
@@ -83,10 +86,18 @@ settings! {
 }
 
 impl LimitSettings {
-    /// The limits, with defaults for those of which nothing is said.
-    pub(super) fn resolve(self) -> Result<Limits, ConfigError> {
-        let mut limits = Limits::default();
+    /// The limits, with defaults for those of which nothing is said, for a process that may have so many bytes of
+    /// memory, if that is known.
+    pub(super) fn resolve(self, process_memory: Option<u64>) -> Result<Limits, ConfigError> {
+        let default = Limits::default();
+        let mut limits = default;
         self.set(&mut limits);
+        if self.body_memory.is_none() {
+            let part = process_memory.and_then(|bytes| usize::try_from(bytes / MEMORY_PART).ok());
+            let least = 2 * limits.body.bytes;
+            limits.body_memory =
+                part.map_or(default.body_memory, |part| part.max(least).min(default.body_memory));
+        }
         limits.check()?;
         Ok(limits)
     }

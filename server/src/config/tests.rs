@@ -74,7 +74,7 @@ fn a_file_says_everything() {
     assert_eq!(config.data.to_str(), Some("/var/lib/tablestone"));
     assert_eq!(config.checkpoints, Some("/var/backups/tablestone".into()));
     assert_eq!(config.durability, Durability::Interval(Duration::from_millis(250)));
-    assert_eq!((config.memory, config.access_log), (1 << 30, true));
+    assert_eq!((config.memory, config.access_log), (Some(1 << 30), true));
     assert_eq!(config.compression, Compression::Zstd(3));
     assert_eq!(config.tls, Some(("a.pem".into(), "b.pem".into())));
     let names: Vec<_> = config.accounts.iter().map(Account::name).collect();
@@ -160,6 +160,22 @@ fn r_s12_times_have_a_range() {
             assert_eq!(limits(value), Ok(()), "{value}");
         }
     }
+}
+
+/// R-S12: with little memory bodies have a part of it, with room for the largest; what is said holds.
+#[test]
+fn r_s12_bodies_have_a_part_of_little_memory() {
+    let body_memory = |text: &str, process: Option<u64>| {
+        let config = file(text).unwrap().resolve_within(process).unwrap();
+        assert_eq!(config.memory, None, "the engine knows");
+        config.limits.body_memory
+    };
+    assert_eq!(body_memory("", None), 256 << 20);
+    assert_eq!(body_memory("", Some(64 << 30)), 256 << 20);
+    assert_eq!(body_memory("", Some(512 << 20)), 128 << 20);
+    assert_eq!(body_memory("", Some(16 << 20)), 8 << 20);
+    assert_eq!(body_memory("limits.body_bytes = '100MiB'", Some(512 << 20)), 200 << 20);
+    assert_eq!(body_memory("limits.body_memory = '200MiB'", Some(512 << 20)), 200 << 20);
 }
 
 /// The file that is shipped says what holds without it.

@@ -6,7 +6,7 @@ use tablestone::{LevelStats, Stats};
 /// because they are read, not counted here.
 type EngineFigure = (&'static str, &'static str, fn(&Stats) -> f64);
 
-pub(super) const ENGINE: [EngineFigure; 28] = [
+pub(super) const ENGINE: [EngineFigure; 29] = [
     ("tablestone_engine_reads_total", "Gets and pages", |s| s.activity.reads as f64),
     ("tablestone_engine_rows_read_total", "Entities that they found", |s| {
         s.activity.rows_read as f64
@@ -44,6 +44,9 @@ pub(super) const ENGINE: [EngineFigure; 28] = [
     ),
     ("tablestone_engine_range_deletions", "Range deletions not applied everywhere yet", |s| {
         s.range_tombstones as f64
+    }),
+    ("tablestone_engine_memory_budget_bytes", "Bytes that memtables and the cache may take", |s| {
+        s.memory_budget as f64
     }),
     ("tablestone_engine_memtable_bytes", "Bytes of memtables", |s| s.memtable_bytes as f64),
     ("tablestone_engine_compaction_debt_bytes", "Bytes to be rewritten", |s| {

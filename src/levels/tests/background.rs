@@ -460,7 +460,7 @@ fn a_reader_keeps_its_view_and_the_files_in_it() {
 fn the_cache_gives_way_to_memtables_that_wait() {
     let mut world = World::new(15);
     let capacity = |world: &World| world.tree.cache().stats().capacity as usize;
-    let (usual, budget) = (capacity(&world), world.options.memory_budget);
+    let (usual, budget) = (capacity(&world), world.options.budget());
     while world.tree.view().frozen.len() < 2 {
         world.put(key(world.log.len() as u64), [1; 60]);
     }
