@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::system::sysinfo;
+
 /// Where control groups are, by the name of their controller; the second version has one tree for all.
 const GROUPS: [(&str, &str, &str); 2] = [
     ("", "/sys/fs/cgroup", "memory.max"),
@@ -16,8 +18,16 @@ pub(super) fn limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let of_groups =
         files(&own).into_iter().filter_map(|file| number(&fs::read_to_string(file).ok()?));
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|told| total(&told));
-    of_groups.chain(machine).min()
+    of_groups.chain(machine(Path::new("/proc/meminfo"))).min()
+}
+
+/// What the machine has. Its file is hidden from some processes (systemd's `ProcSubset=pid`).
+fn machine(meminfo: &Path) -> Option<u64> {
+    let told = fs::read_to_string(meminfo).ok().and_then(|told| total(&told));
+    told.or_else(|| {
+        let told = sysinfo();
+        Some((told.totalram as u64).saturating_mul(u64::from(told.mem_unit)))
+    })
 }
 
 /// What says how much each group may have in which the process is: its own and those around it, as the text
@@ -93,6 +103,8 @@ mod tests {
 
     #[test]
     fn the_machine_has_some() {
-        assert!(limit().is_some_and(|limit| limit > 1 << 20));
+        let told = machine(Path::new("/proc/meminfo")).unwrap();
+        assert!(told > 1 << 20 && limit().is_some_and(|limit| limit <= told));
+        assert_eq!(machine(Path::new("/proc/hidden")), Some(told));
     }
 }
