@@ -238,8 +238,8 @@ impl Options {
     /// Bytes for memtables and block cache together: a memtable is an eighth, but at most 64 MiB, two of
     /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
     /// once. Default 256 MiB, or, where that is less, a quarter of what the process may have
-    /// ([`Disk::memory_bytes`](crate::env::Disk::memory_bytes)), but 8 MiB; 64 KiB to 16 TiB, to 1 GiB where
-    /// addresses have 32 bits.
+    /// ([`Disk::memory_bytes`](crate::env::Disk::memory_bytes)), though at least 8 MiB. It may be 64 KiB to
+    /// 16 TiB, to 1 GiB where addresses have 32 bits.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = Some(bytes);
