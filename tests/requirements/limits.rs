@@ -1,4 +1,5 @@
-//! R-E06, R-E02, R-E07: what is over a limit is refused, by name and size, and nothing is changed.
+//! R-E06, R-E02, R-E07: what is over a limit is refused, by name and size, and nothing is changed;
+//! and what the memory budget is by default.
 
 use std::sync::Arc;
 

@@ -151,7 +151,7 @@ pub struct Config {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// When a write is acknowledged.
     pub durability: Durability,
-    /// Bytes for the engine's memtables and cache; by default 256 MiB, or a quarter of what the process may have.
+    /// Bytes for the engine's memtables and cache; `None` for its default.
     pub memory: Option<usize>,
     /// How table files are compressed.
     pub compression: Compression,
