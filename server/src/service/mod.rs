@@ -13,6 +13,7 @@ mod cors;
 mod direct;
 mod entities;
 mod failure;
+mod faults;
 mod intent;
 mod keys;
 mod limits;

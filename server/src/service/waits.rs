@@ -4,9 +4,9 @@
 //! and print fifty rows that are in memory; a sync that another thread does takes half as long
 //! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
 //! at once, and so do long reads and syncs of a request that is the only one; until one of
-//! them was slow. Then all of its kind are handed over for a while that is [`PAUSES`] times as
-//! long. So disks hold up a thread of the runtime for no more than a fifth of the time, and by
-//! one short read at a time where others are waiting.
+//! them was slow, or a read waited for a page of a file. Then all of its kind are handed over for a
+//! while that is [`PAUSES`] times as long. So disks hold up a thread of the runtime for no more than a
+//! fifth of the time, and by one short read at a time where others are waiting.
 //!
 //! There are only so many threads for what is handed over. A read for which none is free in time is
 //! given up.
@@ -19,12 +19,15 @@ use tablestone::{Commit, Database};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::{Instant, timeout};
 
-use super::failure;
+use super::{failure, faults};
 use crate::error::{ErrorCode, ServiceError};
 
 /// What takes longer waits for a disk, and a slow one if it is a sync. What only waits for a
 /// processor mostly takes less.
 pub(super) const QUICK: Duration = Duration::from_millis(5);
+/// A read that takes longer, and most of those that wait for a disk do, is asked whether it [did](faults). Who lost the
+/// processor took as long.
+const BRIEF: Duration = Duration::from_micros(150);
 /// For how long nothing runs at once after something slow, as a multiple of what that took.
 const PAUSES: u32 = 4;
 
@@ -83,7 +86,7 @@ impl Waits {
 
     /// Runs a short read at once, or, while reads are slow, not at all.
     pub(super) fn at_once<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
-        self.reads.unless_slow(read)
+        self.reads.unless_slow(read, |took| is_slow_read(took, faults::any_since_asked))
     }
 
     /// Runs a read on a thread that may wait for a disk, once there is one. A read that has begun has
@@ -113,10 +116,14 @@ impl Waits {
     /// Waits for a write.
     pub(super) async fn committed<T>(&self, commit: Commit<T>) -> Result<T, tablestone::Error> {
         if self.is_alone() {
-            self.syncs.unless_slow(|| commit.drive());
+            self.syncs.unless_slow(|| commit.drive(), |took| took > QUICK);
         }
         commit.await
     }
+}
+
+fn is_slow_read(took: Duration, waited_for_page: impl FnOnce() -> bool) -> bool {
+    took > QUICK || (took > BRIEF && waited_for_page())
 }
 
 impl Pace {
@@ -124,23 +131,28 @@ impl Pace {
         Self { began: Instant::now(), slow_until: AtomicU64::new(0) }
     }
 
-    /// Does it, and notes how long it took, unless such work is slow.
-    fn unless_slow<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+    /// Does it, and notes it if it was slow for the time that it took, unless such work is slow.
+    fn unless_slow<T>(
+        &self,
+        work: impl FnOnce() -> T,
+        is_slow: impl FnOnce(Duration) -> bool,
+    ) -> Option<T> {
         let began = Instant::now();
         if self.micros(began) < self.slow_until.load(Ordering::Relaxed) {
             return None;
         }
         let done = work();
-        self.note(began, Instant::now());
+        let ended = Instant::now();
+        if is_slow(ended - began) {
+            self.note_slow(began, ended);
+        }
         Some(done)
     }
 
-    fn note(&self, began: Instant, ended: Instant) {
-        let took = ended - began;
-        if took > QUICK {
-            // A longer pause that another thread began goes on.
-            self.slow_until.fetch_max(self.micros(ended + took * PAUSES), Ordering::Relaxed);
-        }
+    /// A longer pause that another thread began goes on.
+    fn note_slow(&self, began: Instant, ended: Instant) {
+        let until = ended + (ended - began) * PAUSES;
+        self.slow_until.fetch_max(self.micros(until), Ordering::Relaxed);
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -249,10 +261,8 @@ mod tests {
         let (_directory, waits) = waits();
         assert_eq!(waits.at_once(|| 1), Some(1));
         let began = Instant::now();
-        waits.reads.note(began, began + QUICK);
-        assert_eq!(waits.at_once(|| 2), Some(2));
-        waits.reads.note(began, began + 2 * QUICK);
-        waits.reads.note(began, began + QUICK + Duration::from_micros(1));
+        waits.reads.note_slow(began, began + 2 * QUICK);
+        waits.reads.note_slow(began, began + QUICK);
         assert_eq!(waits.at_once(|| 3), None);
         let handed_over = std::pin::pin!(waits.handed_over(|| Ok(4)));
         assert_eq!(without_time(handed_over).await, Ok(4));
@@ -260,6 +270,21 @@ mod tests {
         assert_eq!(waits.at_once(|| 5), None, "the longer of two pauses");
         tokio::time::advance(QUICK * (1 + PAUSES)).await;
         assert_eq!(waits.at_once(|| 5), Some(5));
+    }
+
+    /// Who lost the processor for a moment did not wait for a disk; who waited for a page did.
+    #[test]
+    fn a_read_is_slow_if_it_waited_for_a_page_or_took_very_long() {
+        let moment = Duration::from_nanos(1);
+        for (took, waited, is_slow) in [
+            (BRIEF, true, false),
+            (BRIEF + moment, true, true),
+            (BRIEF + moment, false, false),
+            (QUICK, false, false),
+            (QUICK + moment, false, true),
+        ] {
+            assert_eq!(is_slow_read(took, || waited), is_slow, "{took:?} {waited}");
+        }
     }
 
     /// A request is alone while no other is under way, if others could be served meanwhile.
@@ -292,7 +317,7 @@ mod tests {
         for (row, slow) in [("1", false), ("2", true)] {
             if slow {
                 let now = Instant::now();
-                waits.syncs.note(now - 10 * QUICK, now);
+                waits.syncs.note_slow(now - 10 * QUICK, now);
             }
             let syncs = waits.database.stats().syncs;
             let commit = table.insert("p", row, "");

@@ -1,0 +1,56 @@
+//! Major page faults: how often a thread waited for a disk as it touched bytes of a mapped file that were not in memory.
+//! To ask for them is a call of the system, so only who was slow asks.
+
+use std::cell::Cell;
+use std::ffi::c_long;
+
+thread_local! {
+    /// How many there were when the thread last asked.
+    static SEEN: Cell<c_long> = const { Cell::new(0) };
+}
+
+/// Whether this thread had any since it last asked; `false` where the system does not count them for each thread.
+pub(super) fn any_since_asked() -> bool {
+    let all = all();
+    SEEN.replace(all) != all
+}
+
+/// All of this thread's.
+#[cfg(target_os = "linux")]
+fn all() -> c_long {
+    use nix::sys::resource::{UsageWho, getrusage};
+    getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.major_page_faults())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn all() -> c_long {
+    0
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What the system tells of the thread's faults: the tenth field behind the name.
+    fn all_as_told() -> c_long {
+        let told = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = told.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(9).unwrap().parse().unwrap()
+    }
+
+    /// A page of the test itself may have to be read in between.
+    #[test]
+    fn they_are_the_threads_own() {
+        assert!((0..100).any(|_| all() == all_as_told()));
+    }
+
+    #[test]
+    fn each_is_told_of_once() {
+        SEEN.set(all() - 1);
+        assert!(any_since_asked());
+        assert!((0..100).any(|_| !any_since_asked()));
+    }
+}
