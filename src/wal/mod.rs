@@ -23,6 +23,7 @@ pub(crate) mod bench;
 pub(crate) mod fuzz;
 mod group;
 mod plan;
+mod prepare;
 mod record;
 mod replay;
 mod room;

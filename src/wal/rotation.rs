@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use super::plan::{Ahead, FIRST_ZEROS_BYTES};
+use super::prepare::OpenSegment;
 use super::record::{HEADER_BYTES, TERMINATOR};
 use super::segment;
-use super::segments::OpenSegment;
 use super::writer::Writer;
 use super::zeros::write_zeros;
 use crate::error::Result;

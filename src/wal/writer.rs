@@ -34,12 +34,13 @@ use std::sync::Arc;
 
 use super::group::Group;
 use super::plan::{FIRST_ZEROS_BYTES, SegmentPlan};
+use super::prepare::OpenSegment;
 use super::record::{
     HEADER_BYTES, Header, Kind, MAX_PAYLOAD_BYTES, Place, TERMINATOR, record_bytes,
 };
 use super::room::when_there_is_room;
 use super::segment::{self, SealedSegment, SegmentId};
-use super::segments::{OpenSegment, Segments};
+use super::segments::Segments;
 use super::syncs::Syncs;
 use super::writeback::Writeback;
 use crate::env::{BLOCK_BYTES, Disk};
