@@ -11,8 +11,7 @@ use super::{Work, Workload};
 
 /// Drives table endpoints and prints what they did as Markdown.
 ///
-/// Without --url it starts the server that was built with it, in a directory of its own, under sync
-/// durability.
+/// Without --url it starts the server that was built with it, in a directory of its own.
 #[derive(Debug, Parser)]
 #[command(name = "load")]
 pub(crate) struct Arguments {
@@ -25,6 +24,9 @@ pub(crate) struct Arguments {
     /// Start this server in place of the one that was built; may be repeated, to compare builds
     #[arg(long, value_name = "FILE")]
     pub(crate) server: Vec<PathBuf>,
+    /// The durability of tablestone where it is started: sync, os, or an interval, e.g. 100ms
+    #[arg(long, value_name = "WHEN", default_value = "sync")]
+    pub(crate) durability: String,
     /// Compare with a bare hyper server that checks signatures and answers constants
     #[arg(long)]
     pub(crate) floor: bool,

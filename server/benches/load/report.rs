@@ -32,8 +32,9 @@ impl Report {
             None => "closed loop".into(),
         };
         let title = format!(
-            "{} entities, {loops}; medians of {} rounds of {:?}, latencies of all.",
+            "{} entities, durability {}, {loops}; medians of {} rounds of {:?}, latencies of all.",
             workload.entities,
+            arguments.durability,
             arguments.rounds(),
             arguments.time()
         );
@@ -105,7 +106,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "Azurite keeps its tables in memory and writes them to a file every few seconds, \
-                 without a sync; tablestone has synced what it acknowledges.\n"
+                 without a sync, whatever the durability.\n"
             )?;
         }
         for line in &self.filled {

@@ -73,7 +73,7 @@ pub(crate) async fn all(arguments: &Arguments) -> Result<Vec<Target>, Failure> {
 
 fn tablestone(arguments: &Arguments, server: &Path, name: &str) -> Result<Target, Failure> {
     start(arguments, name, server, TempDir::new()?, |command, dir, listen| {
-        command.args(["serve", "--log", "warn", "--durability", "sync", "--listen"]);
+        command.args(["serve", "--log", "warn", "--durability", &arguments.durability, "--listen"]);
         command.arg(listen.to_string()).arg("--data").arg(dir);
     })
 }
