@@ -4,7 +4,7 @@
 //! and print fifty rows that are in memory; a sync that another thread does takes half as long
 //! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
 //! at once, and so do long reads and syncs of a request that is the only one; until one of
-//! them was slow, or a read waited for a page of a file. Then all of its kind are handed over for a
+//! them was slow, or a read had a disk read something. Then all of its kind are handed over for a
 //! while that is [`PAUSES`] times as long. So disks hold up a thread of the runtime for no more than a
 //! fifth of the time, and by one short read at a time where others are waiting.
 //!
@@ -19,14 +19,14 @@ use tablestone::{Commit, Database};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::{Instant, timeout};
 
-use super::{failure, faults};
+use super::{disk_reads, failure};
 use crate::error::{ErrorCode, ServiceError};
 
 /// What takes longer waits for a disk, and a slow one if it is a sync. What only waits for a
 /// processor mostly takes less.
 pub(super) const QUICK: Duration = Duration::from_millis(5);
-/// A read that takes longer, and most of those that wait for a disk do, is asked whether it [did](faults). Who lost the
-/// processor took as long.
+/// A read that takes longer, as most do that wait for a disk, is asked whether it [had something read](disk_reads). Who
+/// lost the processor took as long.
 const BRIEF: Duration = Duration::from_micros(150);
 /// For how long nothing runs at once after something slow, as a multiple of what that took.
 const PAUSES: u32 = 4;
@@ -86,7 +86,7 @@ impl Waits {
 
     /// Runs a short read at once, or, while reads are slow, not at all.
     pub(super) fn at_once<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
-        self.reads.unless_slow(read, |took| is_slow_read(took, faults::any_since_asked))
+        self.reads.unless_slow(read, |took| is_slow_read(took, disk_reads::any_since_asked))
     }
 
     /// Runs a read on a thread that may wait for a disk, once there is one. A read that has begun has
@@ -122,8 +122,8 @@ impl Waits {
     }
 }
 
-fn is_slow_read(took: Duration, waited_for_page: impl FnOnce() -> bool) -> bool {
-    took > QUICK || (took > BRIEF && waited_for_page())
+fn is_slow_read(took: Duration, had_read: impl FnOnce() -> bool) -> bool {
+    took > QUICK || (took > BRIEF && had_read())
 }
 
 impl Pace {
@@ -272,18 +272,18 @@ mod tests {
         assert_eq!(waits.at_once(|| 5), Some(5));
     }
 
-    /// Who lost the processor for a moment did not wait for a disk; who waited for a page did.
+    /// Who lost the processor for a moment did not wait for a disk; who had it read something did.
     #[test]
-    fn a_read_is_slow_if_it_waited_for_a_page_or_took_very_long() {
+    fn a_read_is_slow_if_it_had_a_disk_read_or_took_very_long() {
         let moment = Duration::from_nanos(1);
-        for (took, waited, is_slow) in [
+        for (took, had_read, is_slow) in [
             (BRIEF, true, false),
             (BRIEF + moment, true, true),
             (BRIEF + moment, false, false),
             (QUICK, false, false),
             (QUICK + moment, false, true),
         ] {
-            assert_eq!(is_slow_read(took, || waited), is_slow, "{took:?} {waited}");
+            assert_eq!(is_slow_read(took, || had_read), is_slow, "{took:?} {had_read}");
         }
     }
 

@@ -1,0 +1,61 @@
+//! How often a thread had a disk read something, as it touched bytes of a mapped file that were not in memory or asked
+//! for them. To ask for it is a call of the system, so only who was slow asks.
+
+use std::cell::Cell;
+use std::ffi::c_long;
+
+thread_local! {
+    /// How much there was when the thread last asked.
+    static SEEN: Cell<c_long> = const { Cell::new(0) };
+}
+
+/// Whether this thread had any since it last asked; `false` where the system does not count for each thread.
+pub(super) fn any_since_asked() -> bool {
+    let all = all();
+    SEEN.replace(all) != all
+}
+
+/// All of this thread's: blocks that it had read, and page faults, which are counted whatever the file system.
+#[cfg(target_os = "linux")]
+fn all() -> c_long {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let usage = getrusage(UsageWho::RUSAGE_THREAD);
+    usage.map_or(0, |usage| usage.block_reads() + usage.major_page_faults())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn all() -> c_long {
+    0
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// What else the system tells of the thread: bytes that it had read, in blocks of 512, and the tenth field behind
+    /// its name.
+    fn all_as_told() -> c_long {
+        let told = fs::read_to_string("/proc/thread-self/io").unwrap();
+        let bytes = told.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
+        let told = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = told.rsplit_once(") ").unwrap();
+        let faults: c_long = fields.split(' ').nth(9).unwrap().parse().unwrap();
+        bytes.parse::<c_long>().unwrap() / 512 + faults
+    }
+
+    /// A page of the test itself may have to be read in between.
+    #[test]
+    fn they_are_the_threads_own() {
+        assert!((0..100).any(|_| all() == all_as_told()));
+    }
+
+    #[test]
+    fn each_is_told_of_once() {
+        SEEN.set(all() - 1);
+        assert!(any_since_asked());
+        assert!((0..100).any(|_| !any_since_asked()));
+    }
+}
