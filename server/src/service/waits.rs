@@ -4,9 +4,9 @@
 //! and print fifty rows that are in memory; a sync that another thread does takes half as long
 //! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
 //! at once, and so do long reads and syncs of a request that is the only one; until one of
-//! them was slow, or a read had a disk read something. Then all of its kind are handed over for a
-//! while that is [`PAUSES`] times as long. So disks hold up a thread of the runtime for no more than a
-//! fifth of the time, and by one short read at a time where others are waiting.
+//! them was slow, or a read had a disk read something while others came. Then all of its kind are
+//! handed over for a while that is [`PAUSES`] times as long. So disks hold up a thread of the runtime
+//! for no more than a fifth of the time, and by one short read at a time where others are waiting.
 //!
 //! There are only so many threads for what is handed over. A read for which none is free in time is
 //! given up.
@@ -86,7 +86,12 @@ impl Waits {
 
     /// Runs a short read at once, or, while reads are slow, not at all.
     pub(super) fn at_once<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
-        self.reads.unless_slow(read, |took| is_slow_read(took, disk_reads::any_since_asked))
+        self.reads.unless_slow(read, |took| self.is_slow_read(took, disk_reads::any_since_asked))
+    }
+
+    /// Whether a read that took so long was slow: it waited for a disk, and may have held somebody up.
+    fn is_slow_read(&self, took: Duration, had_read: impl FnOnce() -> bool) -> bool {
+        took > QUICK || (took > BRIEF && !self.is_alone() && had_read())
     }
 
     /// Runs a read on a thread that may wait for a disk, once there is one. A read that has begun has
@@ -120,10 +125,6 @@ impl Waits {
         }
         commit.await
     }
-}
-
-fn is_slow_read(took: Duration, had_read: impl FnOnce() -> bool) -> bool {
-    took > QUICK || (took > BRIEF && had_read())
 }
 
 impl Pace {
@@ -272,18 +273,25 @@ mod tests {
         assert_eq!(waits.at_once(|| 5), Some(5));
     }
 
-    /// Who lost the processor for a moment did not wait for a disk; who had it read something did.
-    #[test]
-    fn a_read_is_slow_if_it_had_a_disk_read_or_took_very_long() {
+    /// Who lost the processor for a moment did not wait for a disk; who had it read something did, but held up
+    /// nobody if there was no other request.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_read_is_slow_if_a_disk_held_others_up_or_it_took_very_long() {
+        let (_directory, waits) = waits();
+        let _first = waits.began();
         let moment = Duration::from_nanos(1);
-        for (took, had_read, is_slow) in [
-            (BRIEF, true, false),
-            (BRIEF + moment, true, true),
-            (BRIEF + moment, false, false),
-            (QUICK, false, false),
-            (QUICK + moment, false, true),
-        ] {
-            assert_eq!(is_slow_read(took, || had_read), is_slow, "{took:?} {had_read}");
+        for is_alone in [true, false] {
+            let _second = (!is_alone).then(|| waits.began());
+            for (took, had_read, is_slow) in [
+                (BRIEF, true, false),
+                (BRIEF + moment, true, !is_alone),
+                (BRIEF + moment, false, false),
+                (QUICK, false, false),
+                (QUICK + moment, false, true),
+            ] {
+                let said = waits.is_slow_read(took, || had_read);
+                assert_eq!(said, is_slow, "{took:?} {had_read} {is_alone}");
+            }
         }
     }
 
