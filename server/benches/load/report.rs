@@ -31,10 +31,14 @@ impl Report {
             Some(rate) => format!("open loop, {rate} requests a second"),
             None => "closed loop".into(),
         };
+        // What listens at a URL has its own.
+        let durability = match &*arguments.url {
+            [] => format!("durability {}, ", arguments.durability),
+            _ => String::new(),
+        };
         let title = format!(
-            "{} entities, durability {}, {loops}; medians of {} rounds of {:?}, latencies of all.",
+            "{} entities, {durability}{loops}; medians of {} rounds of {:?}, latencies of all.",
             workload.entities,
-            arguments.durability,
             arguments.rounds(),
             arguments.time()
         );

@@ -5,7 +5,7 @@
 //! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
 //! at once, and so do long reads and syncs of a request that is the only one; until one of
 //! them was slow, or a read had a disk read something while others came. Then all of its kind are
-//! handed over for a while that is [`PAUSES`] times as long. So disks hold up a thread of the runtime
+//! handed over for a while that is [`PAUSES`] times as long. So those hold up a thread of the runtime
 //! for no more than a fifth of the time, and by one short read at a time where others are waiting.
 //!
 //! There are only so many threads for what is handed over. A read for which none is free in time is
@@ -86,12 +86,12 @@ impl Waits {
 
     /// Runs a short read at once, or, while reads are slow, not at all.
     pub(super) fn at_once<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
-        self.reads.unless_slow(read, |took| self.is_slow_read(took, disk_reads::any_since_asked))
+        self.reads.unless_slow(read, || self.holds_up(disk_reads::any_since_asked))
     }
 
-    /// Whether a read that took so long was slow: it waited for a disk, and may have held somebody up.
-    fn is_slow_read(&self, took: Duration, had_read: impl FnOnce() -> bool) -> bool {
-        took > QUICK || (took > BRIEF && !self.is_alone() && had_read())
+    /// Whether a read may have held somebody up for a disk.
+    fn holds_up(&self, had_read: impl FnOnce() -> bool) -> bool {
+        !self.is_alone() && had_read()
     }
 
     /// Runs a read on a thread that may wait for a disk, once there is one. A read that has begun has
@@ -121,7 +121,7 @@ impl Waits {
     /// Waits for a write.
     pub(super) async fn committed<T>(&self, commit: Commit<T>) -> Result<T, tablestone::Error> {
         if self.is_alone() {
-            self.syncs.unless_slow(|| commit.drive(), |took| took > QUICK);
+            self.syncs.unless_slow(|| commit.drive(), || false);
         }
         commit.await
     }
@@ -132,28 +132,28 @@ impl Pace {
         Self { began: Instant::now(), slow_until: AtomicU64::new(0) }
     }
 
-    /// Does it, and notes it if it was slow for the time that it took, unless such work is slow.
+    /// Does it, and notes how long it took, unless such work is slow.
     fn unless_slow<T>(
         &self,
         work: impl FnOnce() -> T,
-        is_slow: impl FnOnce(Duration) -> bool,
+        holds_up: impl FnOnce() -> bool,
     ) -> Option<T> {
         let began = Instant::now();
         if self.micros(began) < self.slow_until.load(Ordering::Relaxed) {
             return None;
         }
         let done = work();
-        let ended = Instant::now();
-        if is_slow(ended - began) {
-            self.note_slow(began, ended);
-        }
+        self.note(began, Instant::now(), holds_up);
         Some(done)
     }
 
-    /// A longer pause that another thread began goes on.
-    fn note_slow(&self, began: Instant, ended: Instant) {
-        let until = ended + (ended - began) * PAUSES;
-        self.slow_until.fetch_max(self.micros(until), Ordering::Relaxed);
+    /// What is not brief is asked whether it held somebody up.
+    fn note(&self, began: Instant, ended: Instant, holds_up: impl FnOnce() -> bool) {
+        let took = ended - began;
+        if took > QUICK || (took > BRIEF && holds_up()) {
+            // A longer pause that another thread began goes on.
+            self.slow_until.fetch_max(self.micros(ended + took * PAUSES), Ordering::Relaxed);
+        }
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -262,8 +262,10 @@ mod tests {
         let (_directory, waits) = waits();
         assert_eq!(waits.at_once(|| 1), Some(1));
         let began = Instant::now();
-        waits.reads.note_slow(began, began + 2 * QUICK);
-        waits.reads.note_slow(began, began + QUICK);
+        waits.reads.note(began, began + QUICK, || false);
+        assert_eq!(waits.at_once(|| 2), Some(2));
+        waits.reads.note(began, began + 2 * QUICK, || false);
+        waits.reads.note(began, began + QUICK + Duration::from_micros(1), || false);
         assert_eq!(waits.at_once(|| 3), None);
         let handed_over = std::pin::pin!(waits.handed_over(|| Ok(4)));
         assert_eq!(without_time(handed_over).await, Ok(4));
@@ -273,26 +275,33 @@ mod tests {
         assert_eq!(waits.at_once(|| 5), Some(5));
     }
 
-    /// Who lost the processor for a moment did not wait for a disk; who had it read something did, but held up
-    /// nobody if there was no other request.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_read_is_slow_if_a_disk_held_others_up_or_it_took_very_long() {
-        let (_directory, waits) = waits();
-        let _first = waits.began();
-        let moment = Duration::from_nanos(1);
-        for is_alone in [true, false] {
-            let _second = (!is_alone).then(|| waits.began());
-            for (took, had_read, is_slow) in [
-                (BRIEF, true, false),
-                (BRIEF + moment, true, !is_alone),
-                (BRIEF + moment, false, false),
-                (QUICK, false, false),
-                (QUICK + moment, false, true),
-            ] {
-                let said = waits.is_slow_read(took, || had_read);
-                assert_eq!(said, is_slow, "{took:?} {had_read} {is_alone}");
-            }
+    /// What waited for a disk and held somebody up is slow if it was not brief; who lost the processor is not.
+    #[tokio::test]
+    async fn work_that_holds_somebody_up_is_slow_sooner() {
+        let moment = Duration::from_micros(1);
+        for (took, holds_up, is_slow) in [
+            (BRIEF, true, false),
+            (BRIEF + moment, true, true),
+            (BRIEF + moment, false, false),
+            (QUICK, false, false),
+            (QUICK + moment, false, true),
+        ] {
+            let pace = Pace::new();
+            pace.note(pace.began, pace.began + took, || holds_up);
+            let until = pace.slow_until.into_inner();
+            let expected = if is_slow { (took * (1 + PAUSES)).as_micros() } else { 0 };
+            assert_eq!(u128::from(until), expected, "{took:?} {holds_up}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_time_that_work_takes_is_noted() {
+        let pace = Pace::new();
+        let millisecond = Duration::from_millis(1);
+        let done = pace.unless_slow(|| std::thread::sleep(millisecond), || true);
+        assert_eq!(done, Some(()));
+        let least = u64::from(1 + PAUSES) * 1_000;
+        assert!(pace.slow_until.into_inner() >= least);
     }
 
     /// A request is alone while no other is under way, if others could be served meanwhile.
@@ -301,8 +310,10 @@ mod tests {
         let (_directory, waits) = waits();
         let first = waits.began();
         assert!(waits.is_alone());
+        assert!(!waits.holds_up(|| true));
         let second = waits.began();
         assert!(!waits.is_alone());
+        assert!(waits.holds_up(|| true) && !waits.holds_up(|| false));
         drop(first);
         assert!(waits.is_alone());
         drop(second);
@@ -325,7 +336,7 @@ mod tests {
         for (row, slow) in [("1", false), ("2", true)] {
             if slow {
                 let now = Instant::now();
-                waits.syncs.note_slow(now - 10 * QUICK, now);
+                waits.syncs.note(now - 10 * QUICK, now, || false);
             }
             let syncs = waits.database.stats().syncs;
             let commit = table.insert("p", row, "");
