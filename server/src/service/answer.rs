@@ -6,7 +6,7 @@ use tablestone::{DateTime, ETag, Version};
 
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{BodyFormat, Common, Metadata, error_format, names};
+use crate::headers::{BodyFormat, Common, Metadata, Preference, error_format, names};
 use crate::wire::{json, xml};
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
@@ -107,6 +107,11 @@ impl Answer {
             Ok(value) if !text.is_empty() => self.with(name, value),
             _ => self,
         }
+    }
+
+    /// The answer to a request that creates something, with what it preferred: said of errors too.
+    pub(super) fn with_preference(self, preference: Preference) -> Self {
+        self.with_text(names::PREFERENCE_APPLIED, preference.applied().unwrap_or_default())
     }
 
     /// The answer with an entity's ETag.

@@ -88,11 +88,7 @@ impl TableService {
                 Answer::empty(StatusCode::NO_CONTENT).with_text(names::DATA_SERVICE_ID, &location)
             }
         };
-        let answer = answer.with_text(header::LOCATION, &location);
-        Ok(match preference.applied() {
-            Some(applied) => answer.with_text(names::PREFERENCE_APPLIED, applied),
-            None => answer,
-        })
+        Ok(answer.with_text(header::LOCATION, &location).with_preference(preference))
     }
 
     /// Delete Table.

@@ -21,7 +21,7 @@ use super::write::{Done, Likeness, Say};
 use crate::address::{QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
-use crate::headers::{Verb, text};
+use crate::headers::{Preference, Verb, text};
 use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
 
 /// Bytes by which the answer to an operation may be longer than that to the first before its buffer
@@ -69,7 +69,8 @@ impl TableService {
             }
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
-                    failed(call, &call.head.headers, None, &error.clone().into())
+                    let error = error.clone().into();
+                    failed(None, &Answer::error(&error, &call.head.headers, call.common))
                 }
                 _ => return Err(error.clone().into()),
             },
@@ -134,8 +135,9 @@ async fn change_set(
         Err(Failed { error, index }) => {
             let request = requests.get(index);
             let content_id = request.and_then(|request| request.content_id.as_deref());
-            let headers = request.map(|request| headers(call, &request.headers));
-            let headers = headers.as_ref().unwrap_or(&call.head.headers);
+            let own = request.map(|request| headers(call, &request.headers));
+            let headers = own.as_ref().unwrap_or(&call.head.headers);
+            let inserts = request.is_some_and(|request| verb(request, headers) == Ok(Verb::Post));
             let error = call.told(error);
             let is_numbered = match requests {
                 [] => false,
@@ -143,7 +145,10 @@ async fn change_set(
                 _ => true,
             };
             let error = if is_numbered { error.in_batch(index) } else { error };
-            Ok(failed(call, headers, content_id, &error))
+            let answer = Answer::error(&error, headers, call.common);
+            let answer =
+                if inserts { answer.with_preference(Preference::of(headers)) } else { answer };
+            Ok(failed(content_id, &answer))
         }
     }
 }
@@ -310,17 +315,11 @@ fn writer() -> BatchWriter {
     BatchWriter::change_set(Uuid::new_v4(), Uuid::new_v4())
 }
 
-/// The answer to a change set of which nothing was done: that of the operation with these headers and
-/// this identifier.
-fn failed(
-    call: &Call<'_>,
-    headers: &HeaderMap,
-    content_id: Option<&str>,
-    error: &ServiceError,
-) -> Outcome {
+/// The answer to a change set of which nothing was done: that of the operation with this identifier.
+fn failed(content_id: Option<&str>, answer: &Answer) -> Outcome {
     let mut writer = writer();
-    push(&mut writer, content_id, &Answer::error(error, headers, call.common));
-    Outcome { writer, error: Some(error.code()) }
+    push(&mut writer, content_id, answer);
+    Outcome { writer, error: answer.error }
 }
 
 /// Adds an answer as a part.

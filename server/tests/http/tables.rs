@@ -25,6 +25,31 @@ async fn a_table_is_created_with_or_without_its_body() {
     assert_eq!((loud.status, loud.header("preference-applied")), (201, Some("return-content")));
 }
 
+/// R-S01: what creates nothing says what it would have kept to all the same, as the service was recorded to.
+#[tokio::test]
+async fn r_s01_failures_to_create_repeat_what_was_preferred() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(client.post("/people", entity).await.status, 201);
+    for (path, body, expected) in [
+        ("/Tables", r#"{"TableName":"people"}"#, (409, "TableAlreadyExists")),
+        ("/Tables", r#"{"TableName":"no-name"}"#, (400, "InvalidResourceName")),
+        ("/people", entity, (409, "EntityAlreadyExists")),
+    ] {
+        for preferred in ["return-no-content", "return-content"] {
+            let failed = client.send("POST", path, &[("Prefer", preferred)], body).await;
+            assert_eq!(failed.failure(), expected);
+            assert_eq!(failed.header("preference-applied"), Some(preferred), "{path} {body}");
+        }
+        assert_eq!(client.post(path, body).await.header("preference-applied"), None);
+    }
+    let missing = "/people(PartitionKey='p',RowKey='no')";
+    let headers = [("Prefer", "return-no-content"), ("If-Match", "*")];
+    let failed = client.send("PUT", missing, &headers, "{}").await;
+    assert_eq!((failed.status, failed.header("preference-applied")), (404, None));
+}
+
 /// Protocol 4: a name is taken in any case, keeps the case it was created in, and is used in any.
 #[tokio::test]
 async fn a_tables_name_has_a_case_and_is_known_in_any() {

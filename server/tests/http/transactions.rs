@@ -285,6 +285,27 @@ async fn r_s07_inserts_are_answered_as_preferred() {
     }
 }
 
+/// R-S07: an insert that fails repeats what it preferred, and no other operation does.
+#[tokio::test]
+async fn r_s07_a_failed_insert_repeats_what_was_preferred() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
+    let quiet = "Prefer: return-no-content";
+    for (failing, applied) in [
+        (insert("there"), Some("return-no-content")),
+        (insert("new"), Some("return-no-content")),
+        (insert("there").replace("return-no-content", "return-content"), Some("return-content")),
+        (insert("there").replace("Prefer: return-no-content\r\n", ""), None),
+        (write("PUT", "no", &["If-Match: *", quiet], "{}"), None),
+        (write("POST", "no", &["X-HTTP-Method: MERGE", "If-Match: *", quiet], "{}"), None),
+    ] {
+        let failed = parts(&post(&mut client, &change_set(&[insert("new"), failing])).await);
+        assert!(matches!(failed[0].status, 400 | 404 | 409), "{failed:?}");
+        assert_eq!((failed.len(), failed[0].header("Preference-Applied")), (1, applied));
+    }
+}
+
 /// R-S07: what fails is told with its place, and nothing is done.
 #[tokio::test]
 async fn r_s07_a_failed_operation_is_named_and_undoes_all() {
