@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tablestone::{Batch, Database, Durability, Options, Precondition, Table};
+use futures_executor::block_on;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tablestone::{Batch, Commit, Database, Durability, Options, Precondition, Table, Version};
 use tempfile::TempDir;
 
 const VALUE: [u8; 100] = [7; 100];
@@ -69,6 +71,16 @@ enum Spread {
     ManyPartitions,
 }
 
+/// Inserts an entity that is not there yet.
+fn insert_next(table: &Table, next: &AtomicU64, spread: Spread) -> Commit<Version> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    let partition_key = match spread {
+        Spread::OnePartition => "hot".to_owned(),
+        Spread::ManyPartitions => partition_key(number),
+    };
+    table.insert(partition_key, row_key(number), VALUE)
+}
+
 /// Time for `commits` single inserts, divided among threads that begin together.
 fn commit_from(
     threads: u64,
@@ -86,13 +98,7 @@ fn commit_from(
                 start.wait();
                 let begun = Instant::now();
                 for _ in 0..mine {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let partition_key = match spread {
-                        Spread::OnePartition => "hot".to_owned(),
-                        Spread::ManyPartitions => partition_key(number),
-                    };
-                    let commit = table.insert(partition_key, row_key(number), VALUE);
-                    commit.wait().expect("an insert of a new key");
+                    insert_next(table, next, spread).wait().expect("an insert of a new key");
                 }
                 begun
             })
@@ -104,6 +110,21 @@ fn commit_from(
     begun.elapsed()
 }
 
+/// The same from one thread, `at_once` of them under way at any time.
+fn commit_by_tasks(
+    at_once: usize,
+    table: &Table,
+    next: &AtomicU64,
+    commits: u64,
+    spread: Spread,
+) -> Duration {
+    let begun = Instant::now();
+    let inserts = stream::iter(0..commits).map(|_| insert_next(table, next, spread));
+    let all = inserts.buffer_unordered(at_once).try_for_each(async |_| Ok(()));
+    block_on(all).expect("inserts of new keys");
+    begun.elapsed()
+}
+
 fn commit(criterion: &mut Criterion) {
     for (durability, options) in [("sync", Options::default()), ("os", unsynced())] {
         let mut group = criterion.benchmark_group(format!("commit/{durability}"));
@@ -111,13 +132,23 @@ fn commit(criterion: &mut Criterion) {
         for (spread_name, spread) in
             [("one-partition", Spread::OnePartition), ("many-partitions", Spread::ManyPartitions)]
         {
-            for threads in [1, 4, 16] {
+            for threads in [1, 4, 16, 64] {
                 let home = Home::new(options.clone());
                 let next = AtomicU64::new(0);
                 let id = BenchmarkId::new(spread_name, format!("{threads}-threads"));
                 group.bench_function(id, |bencher| {
                     bencher.iter_custom(|commits| {
                         commit_from(threads, &home.table, &next, commits, spread)
+                    });
+                });
+            }
+            for tasks in [16, 64] {
+                let home = Home::new(options.clone());
+                let next = AtomicU64::new(0);
+                let id = BenchmarkId::new(spread_name, format!("{tasks}-tasks"));
+                group.bench_function(id, |bencher| {
+                    bencher.iter_custom(|commits| {
+                        commit_by_tasks(tasks, &home.table, &next, commits, spread)
                     });
                 });
             }
