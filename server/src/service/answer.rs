@@ -95,6 +95,15 @@ impl Answer {
             .with(names::ERROR_CODE, HeaderValue::from_static(name))
     }
 
+    /// The same where a table or an entity was to be created: the service was recorded to repeat what was preferred.
+    pub(super) fn creation_error(
+        error: &ServiceError,
+        request: &HeaderMap,
+        common: &Common,
+    ) -> Self {
+        Self::error(error, request, common).with_preference(Preference::of(request))
+    }
+
     /// The answer with a header more.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
@@ -109,7 +118,7 @@ impl Answer {
         }
     }
 
-    /// The answer to a request that creates something, with what it preferred: said of errors too.
+    /// The answer with what a request to create something preferred.
     pub(super) fn with_preference(self, preference: Preference) -> Self {
         self.with_text(names::PREFERENCE_APPLIED, preference.applied().unwrap_or_default())
     }

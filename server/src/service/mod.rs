@@ -48,7 +48,7 @@ use crate::auth::{Account, Grant, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, RequestBody, Share};
 use crate::config::Limits;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{ApiVersion, Common, Preference, Verb, check_host, host};
+use crate::headers::{ApiVersion, Common, Verb, check_host, host};
 use crate::net::{Handler, Peer};
 use crate::telemetry::{Action, Finished, TableMetrics, Telemetry};
 use crate::wire::xml::{ServiceProperties, SignedIdentifier};
@@ -161,15 +161,11 @@ impl TableService {
             Ok(_) => true,
             Err(_) => crate::body::discard(&head.headers, body, self.limits.body).await,
         };
-        let answer = outcome.unwrap_or_else(|error| {
-            let answer = Answer::error(&error, &head.headers, &common);
-            match known.action {
-                Action::CreateTable | Action::InsertEntity => {
-                    answer.with_preference(Preference::of(&head.headers))
-                }
-                _ => answer,
-            }
-        });
+        let error_answer = match known.action {
+            Action::CreateTable | Action::InsertEntity => Answer::creation_error,
+            _ => Answer::error,
+        };
+        let answer = outcome.unwrap_or_else(|error| error_answer(&error, &head.headers, &common));
         known.error = answer.error;
         let mut response = answer.into_response(&common);
         if known.action != Action::Preflight {

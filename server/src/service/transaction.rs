@@ -21,7 +21,7 @@ use super::write::{Done, Likeness, Say};
 use crate::address::{QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
-use crate::headers::{Preference, Verb, text};
+use crate::headers::{Verb, text};
 use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
 
 /// Bytes by which the answer to an operation may be longer than that to the first before its buffer
@@ -145,10 +145,8 @@ async fn change_set(
                 _ => true,
             };
             let error = if is_numbered { error.in_batch(index) } else { error };
-            let answer = Answer::error(&error, headers, call.common);
-            let answer =
-                if inserts { answer.with_preference(Preference::of(headers)) } else { answer };
-            Ok(failed(content_id, &answer))
+            let error_answer = if inserts { Answer::creation_error } else { Answer::error };
+            Ok(failed(content_id, &error_answer(&error, headers, call.common)))
         }
     }
 }
