@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
+use tablestone::env::{CrashStyle, Env, Fault, Operation, SimEnv};
 use tablestone::{Batch, Database, Error, Options, Version};
 
 use support::hooked::HookedEnv;
@@ -93,6 +93,58 @@ fn survives(env: &SimEnv, options: &Options) {
     assert!(env.list(Path::new(COPY)).iter().any(|name| name.ends_with(".values")));
     let after = copy.table("t").unwrap().upsert("p", "new", "").wait().unwrap();
     assert!(after > version, "R-E04");
+}
+
+/// R-E10: a segment that is kept for its values is in both, and no power cut makes it one that the log of either uses
+/// again: not with its other name taken back, nor where it never had that.
+#[test]
+fn values_it_shares_are_left_alone_whatever_their_name() {
+    for (is_renamed, style) in [(true, CrashStyle::LoseUnsynced), (false, CrashStyle::KeepAll)] {
+        let env = SimEnv::new(1);
+        let options = sim_options(&env).large_value_bytes(1_000);
+        let db = Database::open(DIR, options.clone()).unwrap();
+        let table = db.create_table("t").wait().unwrap();
+        db.flush().unwrap();
+        if !is_renamed {
+            env.fail(Fault::new(Operation::Rename, ".values", ErrorKind::Other));
+        }
+        for row in 0..40u8 {
+            table.upsert("p", [row], value(1, row, 2_050)).wait().unwrap();
+        }
+        db.checkpoint(COPY).unwrap();
+        let model = dump(&db);
+        // Nothing refers to them any more, and it makes no file.
+        table.delete_partition("p").wait().unwrap();
+        db.flush().unwrap();
+        env.run_all();
+        env.clear_faults();
+        env.crash(style);
+        drop((table, db));
+        let db = Database::open(DIR, options.clone()).unwrap();
+        let table = db.table("t").unwrap();
+        for round in 0..400u32 {
+            table.upsert("q", round.to_be_bytes(), value(round, 1, 900)).wait().unwrap();
+            if round % 20 == 0 {
+                db.flush().unwrap();
+                env.run_all();
+            }
+        }
+        let copy = Database::open(COPY, options).unwrap();
+        copy.verify().unwrap();
+        assert_eq!(dump(&copy), model);
+    }
+}
+
+/// R-E10: so is the name of its directory, whoever made that.
+#[test]
+fn the_name_of_its_directory_is_durable() {
+    let env = SimEnv::new(1);
+    let db = Database::open(DIR, sim_options(&env)).unwrap();
+    env.disk().create_dir_all(Path::new("/home/copy")).unwrap();
+    env.fail(Fault { times: 1, ..Fault::new(Operation::SyncDir, "/home", ErrorKind::Other) });
+    let Err(Error::Io(error)) = db.checkpoint("/home/copy") else { panic!("made") };
+    assert_eq!(error.path, Path::new("/home"));
+    db.checkpoint("/home/copy").unwrap();
 }
 
 /// Files are in both directories, and are never written again: what becomes of one database is not seen in the other.

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::pipeline::Pipeline;
-use super::recovery::{LOCK_FILE, take_lock};
+use super::recovery::{LOCK_FILE, sync_name, take_lock};
 use crate::env::Disk;
 use crate::error::{Error, Result};
 use crate::levels::Tree;
@@ -24,6 +24,7 @@ impl Pipeline {
         let _lock = take_lock(&*disk, dir)?;
         // Somebody may have made one before the lock was taken.
         check_empty(&*disk, dir)?;
+        sync_name(&*disk, dir)?;
         let made = self.checkpoint_locked(dir);
         if made.is_err() {
             // Nobody else has it yet. One that stays is of a directory without files all the same.

@@ -153,9 +153,9 @@ fn refuse_foreign(dir: &Path, names: &[String]) -> Result<()> {
     }
 }
 
-/// Makes the name of a new database's directory durable: whoever made the directory, perhaps an opening that was
+/// Makes the name of a new database's directory durable: whoever made the directory, perhaps somebody who was
 /// cut off, may not have. Where the directory that has the name cannot be read, that is its owner's to see to.
-fn sync_name(disk: &dyn Disk, dir: &Path) -> Result<()> {
+pub(super) fn sync_name(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let Some(parent) = dir.parent() else { return Ok(()) };
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     let is_others = |error: &io::Error| {

@@ -234,9 +234,12 @@ impl Segments {
     }
 
     fn is_worth_keeping(&self, Ended { sealed, file, .. }: &Ended) -> bool {
+        // One that an opening found may have been kept for its values under a name that a crash took back: a checkpoint
+        // has the same file then.
+        let is_ours_alone = sealed.bytes > 0;
         let is_used_soon =
             self.plan.zeros_ahead() || file.is_some() && sealed.last > self.files.lock().given_back;
-        is_used_soon && !self.plan.is_too_long(sealed.bytes)
+        is_ours_alone && is_used_soon && !self.plan.is_too_long(sealed.bytes)
     }
 
     /// Gives back what is there for segments to come, and keeps no file that has nothing later than `last`:
