@@ -17,7 +17,7 @@ use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
 use crate::options::{Durability, Options, ReadMode};
 use crate::version::Version;
-use crate::wal::{self, SegmentId};
+use crate::wal::{self, Reach, SegmentId};
 
 /// The file whose lock says that the directory is open.
 pub(super) const LOCK_FILE: &str = "LOCK";
@@ -168,12 +168,13 @@ pub(super) fn sync_name(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// How far the log has to go that is replayed; what is flushed may be gone from it. Files have what is not flushed, as
-/// those of a load, only once the log tells of it, durably.
-fn needed(tree: &Tree, log_end: Version, is_unknown: bool) -> Version {
+/// those of a load, only once the log tells of it, durably. Of a new database nothing was committed.
+fn reach(tree: &Tree, log_end: Version) -> Reach {
     match tree.newest() {
-        newest if log_end > newest => log_end,
-        newest if newest > tree.flushed() && !is_unknown => newest,
-        _ => Version::ZERO,
+        _ if tree.is_new() => Reach::Nothing,
+        newest if log_end > newest => Reach::AtLeast(log_end),
+        newest if newest > tree.flushed() && !tree.is_unordered() => Reach::AtLeast(newest),
+        _ => Reach::AtLeast(Version::ZERO),
     }
 }
 
@@ -200,7 +201,7 @@ fn open_locked(
     // No manifest names the place yet, or the one that does is damaged.
     let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
-    let extent = wal::Extent { first, reach: needed(&tree, log_end, is_unknown) };
+    let extent = wal::Extent { first, reach: reach(&tree, log_end) };
     let purpose = if options.read_only { wal::Purpose::Read } else { wal::Purpose::Write };
     let replayed = replaying(target, |visit| {
         wal::replay(disk, dir, extent, options.recovery, purpose, visit)

@@ -231,6 +231,11 @@ impl Inventory {
         }
     }
 
+    /// Whether there was any, before it or in its files.
+    pub(super) fn tells_of_commits(&self) -> bool {
+        !self.files.is_empty() || self.flushed.max(self.log_end) > Version::ZERO
+    }
+
     /// Makes one step; the offset of damage is that of the whole edit. After an error the
     /// inventory is not to be used.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), Damage> {

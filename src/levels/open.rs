@@ -51,6 +51,9 @@ impl Tree {
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
+        if is_new {
+            recovered.inventory.log_start = opening.oldest_segment()?;
+        }
         recovered.lost.extend(unreadable(around.as_ref()));
         let manifest_tail = if !is_new && recovered.lost.is_empty() && !opening.read_only {
             make_durable(&*context.disk, opening.dir, recovered.end)?
@@ -158,6 +161,13 @@ impl Opening<'_> {
         let taken = names.iter().filter_map(|n| sst::parse_file_name(n)).max();
         let after = taken.map_or(of_manifest, |id| FileId::new(id.get().saturating_add(1)));
         Ok(of_manifest.max(after))
+    }
+
+    /// Of the log; the first there is to be, if there is none.
+    fn oldest_segment(&self) -> Result<SegmentId> {
+        let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
+        let oldest = names.iter().filter_map(|name| SegmentId::from_name(name)).min();
+        Ok(oldest.unwrap_or(SegmentId::FIRST))
     }
 
     fn levels(

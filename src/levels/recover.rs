@@ -17,6 +17,7 @@ use crate::env::{Disk, DiskFile};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::sst;
+use crate::wal::SegmentId;
 
 /// What the manifest of a database says.
 pub(crate) struct Recovered {
@@ -39,14 +40,14 @@ impl Recovered {
     }
 }
 
-/// Reads the manifest of the database in `dir`; `None` if there is no database yet: a directory
-/// without `CURRENT` and without table files never had an edit acknowledged.
+/// Reads the manifest of the database in `dir`; `None` if there is no database yet: without `CURRENT` no commit was
+/// acknowledged, unless that is lost, as what [is there](tells_of_commits) besides then says.
 pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Option<Recovered>> {
     let names = disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let newest = newest_manifest(&names);
     let id = match read_current(disk, &dir.join(CURRENT)) {
         Ok(Some(id)) => id,
-        Ok(None) if !names.iter().any(|n| sst::parse_file_name(n).is_some()) => return Ok(None),
+        Ok(None) if !tells_of_commits(disk, dir, &names)? => return Ok(None),
         Ok(None) => {
             let missing = Damage::new(0, "the name of the manifest", "no file");
             return salvage(disk, dir, &names, missing.in_file(&dir.join(CURRENT), 0), mode);
@@ -67,6 +68,25 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, mode: Recovery) -> Result<Opt
         }
         Err(error) => salvage(disk, dir, &names, error, mode),
     }
+}
+
+/// Whether there is a file, or a manifest that tells of any, of a database or checkpoint that was made. One that is being
+/// made for the first time has none, and a manifest that may be torn.
+fn tells_of_commits(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<bool> {
+    let is_stored = |name: &String| {
+        sst::parse_file_name(name).is_some() || SegmentId::from_values_name(name).is_some()
+    };
+    if names.iter().any(is_stored) {
+        return Ok(true);
+    }
+    for id in names.iter().filter_map(|name| ManifestId::from_file_name(name)) {
+        match read_manifest(disk, dir, id, Recovery::Salvage) {
+            Ok(Parsed { inventory, .. }) if inventory.tells_of_commits() => return Ok(true),
+            Ok(_) | Err(Error::Corruption(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// Makes durable what was read of the manifest, perhaps from the system's cache alone: a process that was killed, or

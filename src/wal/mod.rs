@@ -41,7 +41,7 @@ mod zeros;
 
 pub(crate) use plan::{Ahead, SegmentPlan};
 pub(crate) use record::{MAX_PAYLOAD_BYTES, payload_crc};
-pub(crate) use replay::{Extent, Purpose, Replayed, replay};
+pub(crate) use replay::{Extent, Purpose, Reach, Replayed, replay};
 pub(crate) use segment::{SealedSegment, SegmentId, begin_log, is_ours};
 pub(crate) use segments::Segments;
 pub(crate) use walk::{ReplayedRecord, Visit};

@@ -59,14 +59,22 @@ pub(crate) struct Extent {
     /// The oldest segment that may hold what is not in table files. [`SegmentId::NONE`] stands for
     /// the oldest there is, and allows that there is none.
     pub(crate) first: SegmentId,
-    /// The log has everything up to this version.
-    pub(crate) reach: Version,
+    pub(crate) reach: Reach,
+}
+
+/// How far a log goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    /// It has everything up to this version, and perhaps more.
+    AtLeast(Version),
+    /// It has no commit, and none came before it.
+    Nothing,
 }
 
 impl Extent {
     /// A log of which it is not known how far it goes.
     pub(crate) fn since(first: SegmentId) -> Self {
-        Self { first, reach: Version::ZERO }
+        Self { first, reach: Reach::AtLeast(Version::ZERO) }
     }
 }
 
@@ -202,13 +210,18 @@ impl Replay<'_> {
         self.around.is_some_and(|around| around.has_gaps(&id.path(self.dir)))
     }
 
-    /// A log that something was left to ends behind that.
-    fn check_reaches(&mut self, reach: Version, first: SegmentId) -> Result<()> {
-        if self.last >= reach {
-            return Ok(());
-        }
+    /// A log that something was left to ends behind that, one that is begun has nothing.
+    fn check_reaches(&mut self, reach: Reach, first: SegmentId) -> Result<()> {
         let (id, end) = self.walks.last().map_or((first, 0), |walk| (walk.id, walk.end));
-        let expected = format!("a log up to version {reach}, as the manifest has it");
+        let expected = match reach {
+            Reach::AtLeast(reach) if self.last < reach => {
+                format!("a log up to version {reach}, as the manifest has it")
+            }
+            Reach::Nothing if self.last > Version::ZERO => {
+                "a log without commits, as no CURRENT names a manifest".to_owned()
+            }
+            _ => return Ok(()),
+        };
         self.lose(id, Damage::new(end, expected, format!("its end at version {}", self.last)))
     }
 

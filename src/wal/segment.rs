@@ -48,7 +48,7 @@ impl SegmentId {
     }
 
     /// The segment that a file's name stands for.
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::from_name_with(name, EXTENSION)
     }
 

@@ -34,6 +34,7 @@ mod range_deletes;
 mod ranges;
 mod read_only;
 mod recovery;
+mod remains;
 mod skip_scan;
 mod snapshots;
 mod tables;
