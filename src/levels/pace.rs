@@ -6,10 +6,8 @@
 //! A scheduler by itself takes a processor away from them at a tick, every few milliseconds, and so long a
 //! writer would wait, and others for the log if it has that.
 
-use std::sync::atomic::Ordering;
-
 use super::tree::Tree;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Bytes of entries that a compaction reads, and a flush, which is several times as fast, before it gives way.
 const COMPACTION_PIECE_BYTES: usize = 64 << 10;
@@ -37,9 +35,7 @@ impl<'a> Pace<'a> {
     /// [`Error::Closed`] once the tree is closing.
     #[inline]
     pub(super) fn step(&mut self, bytes: usize) -> Result<()> {
-        if self.tree.closing.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
-        }
+        self.tree.check_not_closing()?;
         self.done_bytes += bytes;
         if self.done_bytes >= self.piece_bytes {
             self.end_piece();

@@ -254,6 +254,8 @@ impl Tree {
     /// # Errors
     /// What the manifest reports; the tree is then as it was.
     pub(crate) fn drop_deleted(&self, durable: Version) -> Result<()> {
+        // Who was woken when the log was synced may have closed the database.
+        self.check_not_closing()?;
         let mut schedule = self.schedule.lock();
         if !schedule.started {
             return Ok(());
@@ -363,6 +365,7 @@ impl Tree {
                 self.schedule.lock().flushing = Failures::default();
                 return Ok(());
             };
+            self.check_not_closing()?;
             self.share_memory();
             let flushed = self.flush_batch(&batch, newest)?;
             drop(flushing);

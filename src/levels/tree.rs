@@ -20,7 +20,7 @@ use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
 use crate::env::{Clock, Disk, Jobs, Queued, damaged_name};
-use crate::error::{Corruption, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
 use crate::options::{Options, ReadMode, Sizing};
@@ -272,6 +272,11 @@ impl Tree {
     /// does not wait for them.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn check_not_closing(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Removes files that nothing refers to, of which no job will: all have ended.

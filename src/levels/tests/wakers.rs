@@ -70,6 +70,7 @@ struct Closer {
     tree: Weak<Tree>,
     env: SimEnv,
     last: Version,
+    late: Op,
     log_heard: Arc<AtomicBool>,
     /// Operations on the disk until then, and whether the log had heard of the flush.
     woken: Arc<OnceLock<(u64, bool)>>,
@@ -78,7 +79,7 @@ struct Closer {
 impl Wake for Closer {
     fn wake(self: Arc<Self>) {
         let tree = self.tree.upgrade().unwrap();
-        apply(&tree, self.last, &Op::Put(b"late".to_vec(), Vec::new()));
+        apply(&tree, self.last, &self.late);
         tree.publish(self.last);
         tree.freeze(self.last, SegmentId::FIRST);
         tree.close();
@@ -89,6 +90,11 @@ impl Wake for Closer {
 
 #[test]
 fn a_flush_does_nothing_more_once_a_waker_closed_the_tree() {
+    check_closing(Op::Put(b"late".to_vec(), Vec::new()));
+    check_closing(Op::DeleteRange(b"a".to_vec(), b"b".to_vec()));
+}
+
+fn check_closing(late: Op) {
     let mut world = World::new(1);
     let (log_heard, woken) = <(Arc<AtomicBool>, Arc<OnceLock<_>>)>::default();
     let heard = Arc::clone(&log_heard);
@@ -96,7 +102,7 @@ fn a_flush_does_nothing_more_once_a_waker_closed_the_tree() {
     world.put("a", "b");
     let last = v(world.log.len() as u64 + 1);
     let (tree, env) = (Arc::downgrade(&world.tree), world.env.clone());
-    let closer = Closer { tree, env, last, log_heard, woken: Arc::clone(&woken) };
+    let closer = Closer { tree, env, last, late, log_heard, woken: Arc::clone(&woken) };
     world.tree.waiters().register(&mut None, &Waker::from(Arc::new(closer)));
     world.freeze();
     assert!(matches!(world.tree.flush_now(), Err(Error::Closed)));
