@@ -48,11 +48,10 @@ impl Deletions {
     pub(super) fn of(pipeline: &Pipeline, table: TableId, ranges: &[ScanRange]) -> Self {
         let mut deletions = Self::default();
         let view = pipeline.tree().view();
-        let few = view.active.range_tombstone_bytes() / DELETION_BYTES;
+        let mut few = Few::of(pipeline, &view);
         for range in ranges {
             let Some(Span { low, high, .. }) = range.span(table) else { continue };
-            let few = few.saturating_sub(deletions.row_keys.len());
-            match few_rows(pipeline, &view, table, range, few) {
+            match few.rows(pipeline, &view, table, range) {
                 Ok(Some(row_keys)) => deletions.row_keys.extend(row_keys),
                 // By its range also where damage is in the way: what is deleted need not be read.
                 Ok(None) | Err(_) => deletions.spans.push((low, high)),
@@ -146,21 +145,44 @@ impl FewRows {
     }
 }
 
-/// The encoded RowKeys in the range, if a short look finds them all.
-fn few_rows(
-    pipeline: &Pipeline,
-    view: &View,
-    table: TableId,
-    range: &ScanRange,
-    few: usize,
-) -> Result<Option<Vec<Vec<u8>>>> {
-    let mut row_keys = Vec::new();
-    let mut note = |row: RowRef<'_>| {
-        row_keys.push(encoded(row.row_key));
-        Ok(())
-    };
-    let are_all = look(pipeline, view, table, range, few, &mut note)?;
-    Ok(are_all.then_some(row_keys))
+/// How many entities more are deleted one by one.
+struct Few {
+    entities: usize,
+    /// Of their encoded RowKeys.
+    bytes: usize,
+}
+
+impl Few {
+    /// Their keys take less of the memtable than a range, and of what may go to the log of a full disk: there is
+    /// always room for a deletion.
+    fn of(pipeline: &Pipeline, view: &View) -> Self {
+        let bytes = view.active.range_tombstone_bytes();
+        let room = usize::try_from(pipeline.reserve.unasked_bytes()).unwrap_or(usize::MAX);
+        Self { entities: bytes / DELETION_BYTES, bytes: bytes.min(room) }
+    }
+
+    /// The encoded RowKeys in the range, if a short look finds them all and they are few.
+    fn rows(
+        &mut self,
+        pipeline: &Pipeline,
+        view: &View,
+        table: TableId,
+        range: &ScanRange,
+    ) -> Result<Option<Vec<Vec<u8>>>> {
+        let (mut row_keys, mut bytes) = (Vec::new(), 0);
+        let mut note = |row: RowRef<'_>| {
+            row_keys.push(encoded(row.row_key));
+            bytes += row_keys.last().map_or(0, Vec::len);
+            Ok(())
+        };
+        let are_all = look(pipeline, view, table, range, self.entities, &mut note)?;
+        if !are_all || bytes > self.bytes {
+            return Ok(None);
+        }
+        self.entities = self.entities.saturating_sub(row_keys.len());
+        self.bytes -= bytes;
+        Ok(Some(row_keys))
+    }
 }
 
 /// Notes the entities in the range that a short look finds, and says whether it finds them all.

@@ -68,7 +68,7 @@ impl Reserve {
     }
 
     /// Bytes of commits that may be under way without asking the disk.
-    fn unasked_bytes(&self) -> u64 {
+    pub(super) fn unasked_bytes(&self) -> u64 {
         (self.bytes / UNASKED_PART) as u64
     }
 

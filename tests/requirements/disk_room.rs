@@ -296,3 +296,24 @@ fn r_e24_room_that_is_not_known_is_enough() {
     let (_db, t) = open_in(&env, MODES[0]);
     t.insert("p", "large", vec![7; 2 << 20]).wait().unwrap();
 }
+
+/// There is room for a deletion whatever the keys of its rows are: as a range where they are long.
+#[test]
+fn r_e24_deleting_few_rows_of_long_keys_takes_little_of_a_full_disk() {
+    for mode in MODES {
+        let env = SimEnv::new(8);
+        let (db, t) = open_in(&env, mode);
+        for row in 0..100u32 {
+            let mut key = row.to_be_bytes().to_vec();
+            key.resize(1_900, b'k');
+            t.insert("p", key, "v").wait().unwrap();
+        }
+        db.flush().unwrap();
+        env.run_all();
+        leave(&env, RESERVE);
+        let deleted = t.delete_partition("p").wait();
+        assert!(deleted.is_ok(), "{mode:?}: {deleted:?}, {:?}", db.stats().poisoned);
+        env.set_capacity(None);
+        assert_eq!(rows_after_reopening(&env, db, t), 0, "{mode:?}");
+    }
+}
