@@ -206,3 +206,31 @@ fn r_e10_commits_go_on_while_a_durable_one_is_synced() {
         durable.join().unwrap().unwrap();
     });
 }
+
+/// A flush may be the first to find that the log failed: who is woken then may flush, too.
+#[test]
+fn r_e10_a_waker_may_flush_where_a_flush_found_the_log_failed() {
+    struct Caller(Mutex<Option<Database>>, mpsc::Sender<Result<(), Error>>);
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            let db = self.0.lock().unwrap().take();
+            db.into_iter().for_each(|db| self.1.send(db.flush()).unwrap());
+        }
+    }
+    let env = SimEnv::new(31);
+    let options = sim_options(&env).durability(Durability::Os).large_value_bytes(1_000);
+    let db = Database::open(DIR, options).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut commit = t.insert("p", "r", vec![7; 5_000]).durable();
+    commit.drive();
+    let (sender, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Caller(Mutex::new(Some(db.clone())), sender)));
+    assert!(Pin::new(&mut commit).poll(&mut Context::from_waker(&waker)).is_pending());
+    // The next segment is made; the one that ended is not synced.
+    env.fail(Fault { after: 1, ..Fault::new(Operation::Sync, ".log", ErrorKind::Other) });
+    let (outcome, flushed) = mpsc::channel();
+    thread::spawn(move || outcome.send((db.flush(), env.run_all(), db)));
+    let _flushed = receive(&flushed, "the flush that finds the log failed");
+    let _ = receive(&woken, "the task's flush");
+    assert!(matches!(commit.wait(), Err(Error::OutcomeUnknown(_))));
+}
