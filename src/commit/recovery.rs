@@ -209,7 +209,8 @@ fn open_locked(
     if !replayed.lost.is_empty() {
         memtable.forget_places();
     }
-    let last = replayed.last_version.max(tree.newest());
+    // Salvage may find less of the log than the manifest says that there was.
+    let last = replayed.last_version.max(tree.newest()).max(log_end);
     tree.publish(last);
     let report = report(&replayed, lost);
     let log = wal::Writer::create(

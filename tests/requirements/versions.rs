@@ -1,11 +1,12 @@
 //! R-E04: versions are strictly increasing for the whole database, whatever the clock does.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Precondition, Version};
+use tablestone::{Database, Precondition, Recovery, Version};
 
-use crate::support::sim::open;
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::{Depth, TestDb};
 
 #[test]
@@ -101,4 +102,26 @@ fn r_e04_a_version_is_the_time_of_its_commit() {
     let version = db.t().insert("p", "r", "").wait().unwrap();
     let time = version.to_system_time().unwrap();
     assert!(before <= time && time <= SystemTime::now() + Duration::from_millis(1));
+}
+
+/// The manifest of a database that was closed says which version was the last.
+#[test]
+fn r_e04_versions_increase_over_salvage_of_a_log_that_is_gone() {
+    let env = SimEnv::new(1);
+    let now = Version::from_ticks(150_000_000_000_000_000);
+    env.set_now(now);
+    let db = open(&env).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    db.flush().unwrap();
+    let last = (0..3u8).map(|row| t.insert("p", [row], "").wait().unwrap()).max().unwrap();
+    drop(t);
+    db.close().unwrap();
+    let dir = Path::new(DIR);
+    for name in env.list(dir).iter().filter(|name| name.ends_with(".log")) {
+        env.remove_file(&dir.join(name));
+    }
+    env.set_now(now);
+    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    let next = db.table("t").unwrap().insert("p", "next", "").wait().unwrap();
+    assert!(next > last, "{next} after {last}");
 }
