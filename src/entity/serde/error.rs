@@ -26,7 +26,8 @@ use crate::entity::error::RowError;
 /// [`ETag`](crate::ETag) or its text, are read from the version and never stored. Everything else is an error.
 /// On the way back an integer may go into any whole number that holds it, into `f32` up to 2^24 and `f64` up to
 /// 2^53, below which these hold every one; a Double into `f32` if that holds it exactly, and a DateTime or Guid
-/// into a text.
+/// into a text. In a struct that is flattened, serde makes numbers floating point before it can be asked whether
+/// that holds them.
 ///
 /// ```
 /// # #[derive(serde::Serialize)]
