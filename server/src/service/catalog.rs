@@ -233,13 +233,11 @@ impl Catalog {
         Ok(Some(engine_table.to_owned()))
     }
 
-    /// A query over an account's tables by name, from a name on.
+    /// A query over an account's tables by name, from a name on in whatever case.
     pub(super) fn tables(&self, account: &str, from: Option<&str>) -> Result<EntityQuery, Error> {
         let query = self.meta()?.query().partition(account).row_prefix(TABLE_ROW);
         Ok(match from {
-            Some(from) => {
-                query.continue_from(Continuation::new(account, format!("{TABLE_ROW}{from}")))
-            }
+            Some(from) => query.continue_from(Continuation::new(account, row_key(from))),
             None => query,
         })
     }

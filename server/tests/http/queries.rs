@@ -115,6 +115,8 @@ async fn r_s06_a_page_may_begin_at_a_key() {
         ("/people?NextPartitionKey=c", json!([["c", "1"]])),
         ("/Tables?NextTableName=people&$filter=", json!([["people"]])),
         ("/Tables?NextTableName=o", json!([["others"], ["people"]])),
+        ("/Tables?NextTableName=PEOPLE", json!([["people"]])),
+        ("/Tables?NextTableName=P", json!([["people"]])),
     ] {
         let page = client.get(path).await.json();
         let keys = |row: &Value| {
