@@ -42,6 +42,14 @@ pub enum AtomError {
         /// What the attribute says.
         found: String,
     },
+    /// An attribute says neither that a property is null nor that it is not.
+    #[error("property {name:?}: expected true or false of null, found {found:?}")]
+    Null {
+        /// The property.
+        name: String,
+        /// What the attribute says.
+        found: String,
+    },
     /// A value is not of its type.
     #[error("property {name:?}: {source}")]
     Value {
@@ -146,9 +154,24 @@ fn value(property: &Element, name: &str) -> Result<Option<Value>, AtomError> {
             .ok_or_else(|| AtomError::UnknownType { name: name(), found: shown(stated) })?,
     };
     let text = property.leaf_text().map_err(AtomError::Xml)?;
-    if property.attribute(Namespace::Metadata, "null") == Some("true") {
+    let is_null = match property.attribute(Namespace::Metadata, "null") {
+        None => false,
+        Some(stated) => {
+            boolean(stated).ok_or_else(|| AtomError::Null { name: name(), found: shown(stated) })?
+        }
+    };
+    if is_null {
         return Ok(None);
     }
     let value = edm::parse(value_type, Cow::Borrowed(text));
     value.map(Some).map_err(|source| AtomError::Value { name: name(), source })
+}
+
+/// What a text says as a boolean of XML Schema.
+fn boolean(text: &str) -> Option<bool> {
+    match text.trim_matches([' ', '\t', '\r', '\n']) {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
 }

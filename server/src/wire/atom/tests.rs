@@ -79,6 +79,29 @@ fn refusals() {
     }
 }
 
+/// R-S04: whether a property is null is a boolean of XML Schema, in any of its forms, with blanks around it.
+#[test]
+fn r_s04_null_is_a_boolean_in_any_form() {
+    let read = |null: &str| {
+        let property = format!("<data:A m:null=\"{null}\">a</data:A>");
+        parse_entity(entry(&property).as_bytes()).map(|entity| entity.owned_properties().len())
+    };
+    for null in ["true", "1", " true ", "&#9;1&#10;"] {
+        assert_eq!(read(null), Ok(0), "{null:?}");
+    }
+    for value in ["false", "0", "\n0&#13;"] {
+        assert_eq!(read(value), Ok(1), "{value:?}");
+    }
+    for wrong in ["", "2", "TRUE", "yes", "true false", "\u{a0}true", "01"] {
+        let error = read(wrong).expect_err(wrong);
+        let expected = format!("property \"A\": expected true or false of null, found {wrong:?}");
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(ServiceError::from(error).code(), ErrorCode::InvalidInput, "{wrong:?}");
+    }
+    let table = entry("<data:TableName m:null=\"1\" />");
+    assert_eq!(parse_table_name(table.as_bytes()), Ok(None));
+}
+
 /// R-S04: as in JSON, a value that is no text is refused, with the property's name.
 #[test]
 fn r_s04_markup_in_a_value_is_refused() {
@@ -109,6 +132,7 @@ fn r_s12_errors_are_bounded() {
         "<data:NAME/><data:NAME/>",
         "<data:NAME m:null='true'/>",
         "<data:NAME m:type='Edm.Nothing'/>",
+        "<data:NAME m:null='maybe'/>",
         "<data:NAME m:type='Edm.Int32'>x</data:NAME>",
     ] {
         let long = property.replace("NAME", &"\u{7f}".repeat(1 << 20));
