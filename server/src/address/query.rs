@@ -82,8 +82,7 @@ impl<'a> QueryString<'a> {
     /// [`ErrorCode::NotImplemented`] for an OData option that the service lacks.
     pub fn parse(query: &'a str) -> Result<Self, ServiceError> {
         let mut parameters = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (name, value) in pairs(query) {
             let name = decode(name, Plus::Space)?;
             let Some(parameter) = known(&name) else {
                 if name.starts_with('$') {
@@ -100,6 +99,15 @@ impl<'a> QueryString<'a> {
         Ok(Self { parameters })
     }
 
+    /// A parameter's value in a query string that may have mistakes beside it; `None` if it is missing or empty,
+    /// or cannot be read.
+    #[must_use]
+    pub fn find(query: &'a str, parameter: Parameter) -> Option<Cow<'a, str>> {
+        let is_it = |name| decode(name, Plus::Space).is_ok_and(|it| known(&it) == Some(parameter));
+        let (_, value) = pairs(query).find(|(name, _)| is_it(name))?;
+        decode(value, Plus::Space).ok().filter(|value| !value.is_empty())
+    }
+
     /// A parameter's value; `None` if it was not sent, the empty string if it was sent empty.
     #[must_use]
     pub fn get(&self, parameter: Parameter) -> Option<&str> {
@@ -111,6 +119,12 @@ impl<'a> QueryString<'a> {
     pub fn given(&self, parameter: Parameter) -> Option<&str> {
         self.get(parameter).filter(|value| !value.is_empty())
     }
+}
+
+/// Names and values, encoded.
+fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 fn known(name: &str) -> Option<Parameter> {
@@ -139,6 +153,17 @@ mod tests {
         );
         assert_eq!((query.given(Parameter::Top), query.given(Parameter::Format)), (None, None));
         assert_eq!(query.get(Parameter::Signature), Some("a==b"));
+    }
+
+    #[test]
+    fn a_parameter_is_found_beside_mistakes() {
+        let find = |query| QueryString::find(query, Parameter::Format);
+        for query in ["$format=a+b", "%=1&$filter=%&%24FORMAT=a%20b", "$orderby=A&&$format=a+b"] {
+            assert_eq!(find(query).as_deref(), Some("a b"), "{query}");
+        }
+        for query in ["", "format=a", "$format", "$format=", "$format=%"] {
+            assert_eq!(find(query), None, "{query}");
+        }
     }
 
     #[test]

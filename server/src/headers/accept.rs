@@ -70,10 +70,18 @@ pub fn request_format(
     supported(stated, version)
 }
 
-/// The form in which an error is told: that of an answer, where one can be told from the request; where it
-/// is Atom, errors are XML of their own.
+/// The form in which an error is told: that of an answer, where one can be told from the request, by a
+/// `$format` that there is or by `Accept`; where it is Atom, errors are XML of their own.
 #[must_use]
-pub fn error_format(headers: &HeaderMap, version: Option<ApiVersion>) -> BodyFormat {
+pub fn error_format(
+    format: Option<&str>,
+    headers: &HeaderMap,
+    version: Option<ApiVersion>,
+) -> BodyFormat {
+    let stated = format.and_then(|format| response_format(Some(format), headers, version).ok());
+    if let Some(stated) = stated {
+        return stated;
+    }
     match accepted(headers, version) {
         Some(Media::Body(accepted)) => accepted,
         Some(Media::Any) | None if version >= Some(ApiVersion::NO_ATOM) => {
@@ -278,7 +286,7 @@ mod tests {
     #[test]
     fn r_s05_errors_have_the_form_that_the_client_accepts() {
         let error = |accept, version| {
-            error_format(&headers(header::ACCEPT, accept), ApiVersion::parse(version))
+            error_format(None, &headers(header::ACCEPT, accept), ApiVersion::parse(version))
         };
         let level = BodyFormat::Json;
         assert_eq!(error("application/json;odata=nometadata", ""), level(Metadata::None));

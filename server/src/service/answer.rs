@@ -76,14 +76,19 @@ impl Answer {
         Self { body: body.into(), ..Self::empty(status) }.with(header::CONTENT_TYPE, XML)
     }
 
-    /// The answer to a request that failed, in the form that the client accepts.
-    pub(super) fn error(error: &ServiceError, request: &HeaderMap, common: &Common) -> Self {
+    /// The answer to a request that failed, in the form that it asks for by `$format` or its headers.
+    pub(super) fn error(
+        error: &ServiceError,
+        format: Option<&str>,
+        request: &HeaderMap,
+        common: &Common,
+    ) -> Self {
         let code = error.code();
         let name = code.as_str();
         let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
         let (message, id, time) = (error.message(), &common.id, with_seven_digits(now));
         let message = format!("{message}\nRequestId:{id}\nTime:{time}");
-        let (content_type, body) = match error_format(request, common.version()) {
+        let (content_type, body) = match error_format(format, request, common.version()) {
             json @ BodyFormat::Json(_) => {
                 let content_type = HeaderValue::from_static(content_type(json, Shape::Single));
                 (content_type, json::print_error(name, &message))
@@ -98,10 +103,11 @@ impl Answer {
     /// The same where a table or an entity was to be created: the service was recorded to repeat what was preferred.
     pub(super) fn creation_error(
         error: &ServiceError,
+        format: Option<&str>,
         request: &HeaderMap,
         common: &Common,
     ) -> Self {
-        Self::error(error, request, common).with_preference(Preference::of(request))
+        Self::error(error, format, request, common).with_preference(Preference::of(request))
     }
 
     /// The answer with a header more.

@@ -165,7 +165,11 @@ impl TableService {
             Action::CreateTable | Action::InsertEntity => Answer::creation_error,
             _ => Answer::error,
         };
-        let answer = outcome.unwrap_or_else(|error| error_answer(&error, &head.headers, &common));
+        let answer = outcome.unwrap_or_else(|error| {
+            let query = head.uri.query().unwrap_or_default();
+            let format = QueryString::find(query, Parameter::Format);
+            error_answer(&error, format.as_deref(), &head.headers, &common)
+        });
         known.error = answer.error;
         let mut response = answer.into_response(&common);
         if known.action != Action::Preflight {

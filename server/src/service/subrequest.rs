@@ -115,7 +115,8 @@ impl<'r> Known<'r> {
                 let stated = query.given(Parameter::Format);
                 let format = || response_format(stated, headers, call.version);
                 let new = Echo::new(Preference::of(headers), format)?;
-                let form = new.format().unwrap_or_else(|| error_format(headers, call.version));
+                let otherwise = || error_format(stated, headers, call.version);
+                let form = new.format().unwrap_or_else(otherwise);
                 *echo.insert((new, ODataVersion::of(form)))
             }
             _ => (Echo::none(), ODataVersion::V1),
@@ -127,6 +128,12 @@ impl<'r> Known<'r> {
 pub(super) fn verb(request: &SubRequest<'_>, headers: &HeaderMap) -> Result<Verb, ServiceError> {
     let method = Method::from_bytes(request.method.as_bytes());
     Verb::within_batch(&method.map_err(|_| ErrorCode::UnsupportedHttpVerb)?, headers)
+}
+
+/// The form that the answer to a request within the batch is to have, as its address says it.
+pub(super) fn stated_format<'r>(request: &SubRequest<'r>) -> Option<Cow<'r, str>> {
+    let (_, query) = request.target.split_once('?')?;
+    QueryString::find(query, Parameter::Format)
 }
 
 /// The headers of a request within the batch that mean something; what it is to accept is said

@@ -16,9 +16,11 @@ use super::apply::{After, Failed};
 use super::call::Call;
 use super::catalog::TableState;
 use super::odata::ODataVersion;
-use super::subrequest::{Known, OTHER_PARTITION, Operation, head, headers, locate, verb};
+use super::subrequest::{
+    Known, OTHER_PARTITION, Operation, head, headers, locate, stated_format, verb,
+};
 use super::write::{Done, Likeness, Say};
-use crate::address::{QueryString, Resource};
+use crate::address::{Parameter, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
 use crate::headers::{Verb, text};
@@ -70,7 +72,8 @@ impl TableService {
             Err(error) => match error.kind {
                 BatchErrorKind::TooManyOperations { .. } => {
                     let error = error.clone().into();
-                    failed(None, &Answer::error(&error, &call.head.headers, call.common))
+                    let format = call.query.given(Parameter::Format);
+                    failed(None, &Answer::error(&error, format, &call.head.headers, call.common))
                 }
                 _ => return Err(error.clone().into()),
             },
@@ -92,7 +95,10 @@ impl TableService {
         let answer = match self.query(call, request, headers.clone()).await {
             Ok(answer) => answer,
             Err(error) if is_for_all(&error) => return Err(error),
-            Err(error) => Answer::error(&call.told(error), &headers, call.common),
+            Err(error) => {
+                let format = stated_format(request);
+                Answer::error(&call.told(error), format.as_deref(), &headers, call.common)
+            }
         };
         push(&mut writer, request.content_id.as_deref(), &answer);
         Ok(Outcome { writer, error: answer.error })
@@ -137,6 +143,7 @@ async fn change_set(
             let content_id = request.and_then(|request| request.content_id.as_deref());
             let own = request.map(|request| headers(call, &request.headers));
             let headers = own.as_ref().unwrap_or(&call.head.headers);
+            let format = request.and_then(stated_format);
             let inserts = request.is_some_and(|request| verb(request, headers) == Ok(Verb::Post));
             let error = call.told(error);
             let is_numbered = match requests {
@@ -146,7 +153,8 @@ async fn change_set(
             };
             let error = if is_numbered { error.in_batch(index) } else { error };
             let error_answer = if inserts { Answer::creation_error } else { Answer::error };
-            Ok(failed(content_id, &error_answer(&error, headers, call.common)))
+            let answer = error_answer(&error, format.as_deref(), headers, call.common);
+            Ok(failed(content_id, &answer))
         }
     }
 }

@@ -99,6 +99,58 @@ async fn r_s03_format_overrides_accept_of_an_operation() {
     }
 }
 
+/// R-S03, R-S05: `$format` overrides `Accept` in errors too, whatever else is wrong with the address; one that there is
+/// not is told in the form that is accepted.
+#[tokio::test]
+async fn r_s05_format_overrides_accept_in_errors() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let (json, xml) = ("application/json", "application/xml");
+    let (old, new) = (("x-ms-version", "2014-02-14"), ("x-ms-version", "2019-02-02"));
+    for (version, accept, query, failure, form) in [
+        (old, xml, "$format=json", (404, "ResourceNotFound"), json),
+        (old, "", "$format=application/json;odata=fullmetadata", (404, "ResourceNotFound"), json),
+        (old, json, "%24format=atom", (404, "ResourceNotFound"), xml),
+        (new, xml, "$format=json", (404, "ResourceNotFound"), json),
+        (old, xml, "$format=json&$orderby=A", (501, "NotImplemented"), json),
+        (old, xml, "$filter=%&$format=json", (400, "InvalidUri"), json),
+        (old, xml, "$format=csv", (415, "MediaTypeNotSupported"), xml),
+        (old, json, "$format=csv", (415, "MediaTypeNotSupported"), json),
+        (new, json, "$format=atom", (415, "AtomFormatNotSupported"), json),
+        (old, xml, "$format=", (404, "ResourceNotFound"), xml),
+    ] {
+        let headers = [version, ("Accept", accept)];
+        let point = "/people(PartitionKey='p',RowKey='r')";
+        let refused = client.send("GET", &format!("{point}?{query}"), &headers, "").await;
+        assert_eq!(refused.failure(), failure, "{accept} {query}");
+        let kind = refused.header("content-type").expect("a form");
+        assert!(kind.starts_with(form), "{accept} {query}: {kind}");
+    }
+}
+
+/// R-S03, R-S05: so it does for a request within a batch whose address has it.
+#[tokio::test]
+async fn r_s05_format_overrides_accept_in_errors_of_a_batch() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let there = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(client.post("/people", there).await.status, 201);
+    for (format, form) in [("?$format=json", "application/json"), ("", "application/xml")] {
+        let insert = part(&format!("POST /devstoreaccount1/people{format}"), &[], there);
+        let point = "/devstoreaccount1/people(PartitionKey='p',RowKey='no')";
+        let query = part(&format!("GET {point}{format}"), &[], "");
+        let query = format!("--batch_b\r\n{query}--batch_b--\r\n");
+        for (batch, status) in [(change_set(&[insert]), 409), (query, 404)] {
+            let batch = batch.replace("application/json;odata=nometadata", "application/xml");
+            let headers = [TYPE, ("x-ms-version", "2014-02-14")];
+            let failed = parts(&client.send("POST", "/$batch", &headers, batch).await).remove(0);
+            assert_eq!(failed.status, status, "{format}");
+            let kind = failed.header("Content-Type").expect("a form");
+            assert!(kind.starts_with(form), "{format}: {kind}");
+        }
+    }
+}
+
 /// A write without a body to answer with needs no Accept.
 #[tokio::test]
 async fn a_request_without_an_answers_body_needs_no_accept() {
