@@ -99,6 +99,18 @@ impl<'a> QueryString<'a> {
         Ok(Self { parameters })
     }
 
+    /// Refuses a timeout that is no number of seconds. It is not kept to: the server's own limits bound what an
+    /// operation takes.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidQueryParameterValue`].
+    pub fn check_timeout(&self) -> Result<(), ServiceError> {
+        match self.given(Parameter::Timeout).map(str::parse::<u32>) {
+            Some(Err(_)) => Err(ErrorCode::InvalidQueryParameterValue.error()),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
     /// A parameter's value in a query string that may have mistakes beside it; `None` if it is missing or empty,
     /// or cannot be read.
     #[must_use]

@@ -209,10 +209,7 @@ impl TableService {
         }
         let place = self.place(head)?;
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
-        // Seconds. They are not kept to: the server's own limits bound what an operation takes.
-        if query.given(Parameter::Timeout).is_some_and(|seconds| seconds.parse::<u32>().is_err()) {
-            return Err(ErrorCode::InvalidQueryParameterValue.error());
-        }
+        query.check_timeout()?;
         let version = ApiVersion::of(&head.headers)?.or(common.version());
         let signed = Signed {
             method: &head.method,
@@ -257,7 +254,7 @@ impl TableService {
     where
         B: Body<Data = Bytes> + Send,
     {
-        let comp = call.query.get(Parameter::Comp).filter(|comp| !comp.is_empty());
+        let comp = call.query.given(Parameter::Comp);
         // Whether a batch writes is said in its body.
         let may_write = !matches!(call.verb, Verb::Get | Verb::Head);
         if call.address.secondary && may_write && call.address.resource != Resource::Batch {
@@ -322,13 +319,7 @@ impl TableService {
                 *action = write::action(call.verb, &call.head.headers);
                 self.write_entity(call, body).await
             }
-            (Resource::Service, _, None) => Err(ErrorCode::InvalidUri.error()),
-            (_, _, None)
-            | (Resource::Service, _, Some("properties" | "stats"))
-            | (Resource::Entities { .. }, _, Some("acl")) => {
-                Err(ErrorCode::MethodNotAllowed.error())
-            }
-            _ => Err(ErrorCode::InvalidQueryParameterValue.error()),
+            (resource, _, comp) => Err(no_operation(resource, comp).error()),
         }
     }
 
@@ -357,6 +348,17 @@ impl TableService {
         let place = self.place(head).ok()?;
         let settings = self.accounts.get(&place.account)?.properties();
         (!settings.cors.is_empty() && place.resolve().is_ok()).then_some(settings)
+    }
+}
+
+/// What is wrong with a request by whose verb there is no operation on what it is addressed to.
+fn no_operation(resource: &Resource, comp: Option<&str>) -> ErrorCode {
+    match (resource, comp) {
+        (Resource::Service, None) => ErrorCode::InvalidUri,
+        (_, None)
+        | (Resource::Service, Some("properties" | "stats"))
+        | (Resource::Entities { .. }, Some("acl")) => ErrorCode::MethodNotAllowed,
+        _ => ErrorCode::InvalidQueryParameterValue,
     }
 }
 

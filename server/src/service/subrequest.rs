@@ -1,6 +1,7 @@
 //! Requests within a batch: what they are about, and the operations of a change set.
 //!
-//! Invariant: the body of an operation is not read before it is allowed, and its table there.
+//! Invariant: the body of an operation is not read before it is allowed, and its table there. Nothing is done that
+//! the request alone would not ask for.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 
 use super::call::Call;
 use super::catalog::TableState;
+use super::no_operation;
 use super::odata::ODataVersion;
 use super::write::{Echo, Order, Write};
 use crate::address::{Address, Parameter, Place, QueryString, Resource};
@@ -31,6 +33,9 @@ static MEANT: [HeaderName; 6] = [
     PREFER,
 ];
 const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// What a change set can have.
+const ONLY_WRITES: &str = "In a change set a batch can have writes of entities.";
 
 /// The error of an operation on another table or partition than the first.
 pub(super) const OTHER_PARTITION: ServiceError =
@@ -58,6 +63,7 @@ pub(super) struct Known<'r> {
     echo: Option<(Echo, ODataVersion)>,
     target: &'r str,
     resource: Resource,
+    /// One by which operations are nothing else.
     query: QueryString<'r>,
     decoder: EntityDecoder<'r>,
 }
@@ -97,6 +103,7 @@ impl<'r> Known<'r> {
             let (address, query) = locate(call, request)?;
             let query = QueryString::parse(query)?;
             if self.query != query {
+                check_query(&query, &address.resource, verb, ONLY_WRITES)?;
                 (self.query, self.echo) = (query, None);
             }
             (self.target, self.resource) = (request.target, address.resource);
@@ -200,6 +207,26 @@ pub(super) fn locate<'r>(
         return Err(ErrorCode::InvalidInput.because("A batch is about one account."));
     }
     Ok((address, query))
+}
+
+/// Refuses what alone would be refused for its `timeout` or `comp`, and what would be an operation on something else
+/// than entities by its `comp`: then for what there `can_be`.
+pub(super) fn check_query(
+    query: &QueryString<'_>,
+    resource: &Resource,
+    verb: Verb,
+    can_be: &str,
+) -> Result<(), ServiceError> {
+    query.check_timeout()?;
+    let Some(comp) = query.given(Parameter::Comp) else { return Ok(()) };
+    Err(match (resource, verb, comp) {
+        (Resource::Service, Verb::Get | Verb::Put, "properties")
+        | (Resource::Service, Verb::Get, "stats")
+        | (Resource::Entities { .. }, Verb::Get | Verb::Head | Verb::Put, "acl") => {
+            ErrorCode::InvalidInput.because(can_be)
+        }
+        _ => no_operation(resource, Some(comp)).error(),
+    })
 }
 
 /// Lets an operation be read on if it is allowed, and the table, which the first finds, is that of all.

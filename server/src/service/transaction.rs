@@ -17,7 +17,7 @@ use super::call::Call;
 use super::catalog::TableState;
 use super::odata::ODataVersion;
 use super::subrequest::{
-    Known, OTHER_PARTITION, Operation, head, headers, locate, stated_format, verb,
+    Known, OTHER_PARTITION, Operation, check_query, head, headers, locate, stated_format, verb,
 };
 use super::write::{Done, Likeness, Say};
 use crate::address::{Parameter, QueryString, Resource};
@@ -31,6 +31,9 @@ use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pi
 const ROOM: usize = 16;
 /// For how much of each operation's answer room is made at first: those with entities may be larger.
 const MOST_ROOM: usize = 1 << 10;
+
+/// What a batch can have without a change set.
+const ONE_QUERY: &str = "Outside of a change set a batch can have one query of entities.";
 
 /// The parts of an answer, and why what was asked was not done, if so.
 struct Outcome {
@@ -114,6 +117,7 @@ impl TableService {
         let verb = verb(request, &headers)?;
         let head = head(call, headers);
         let query = QueryString::parse(query)?;
+        check_query(&query, &address.resource, verb, ONE_QUERY)?;
         let grant = call.grant.clone();
         let inner = Call { head: &head, verb, address, query, grant, ..*call };
         match (verb, &inner.address.resource) {
@@ -121,8 +125,7 @@ impl TableService {
                 self.get_entity(&inner, table, partition_key, row_key).await
             }
             (Verb::Get, Resource::Entities { table }) => self.query_entities(&inner, table).await,
-            _ => Err(ErrorCode::InvalidInput
-                .because("Outside of a change set a batch can have one query of entities.")),
+            _ => Err(ErrorCode::InvalidInput.because(ONE_QUERY)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod atom;
+mod batch_parameters;
 mod binary;
 mod budget;
 mod codes;
