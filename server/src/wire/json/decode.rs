@@ -6,19 +6,14 @@
 
 use std::borrow::Cow;
 
-use tablestone::{EntityLimits, ValueType};
+use tablestone::ValueType;
 
 use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
+use super::members::{Member, Members};
 use super::raw::Raw;
 use crate::wire::EntityBody;
-use crate::wire::select::MAX_NAMES;
 use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
-
-/// Properties in an object, null ones included: in an answer there are as many as were selected, and some
-/// clients send every null they have. The limit in force is checked when an entity is written.
-const MAX_MEMBERS: usize = MAX_NAMES;
-const _: () = assert!(MAX_MEMBERS >= EntityLimits::LARGEST.properties);
 
 /// Reads the body of a write.
 ///
@@ -49,7 +44,8 @@ pub fn decode_entity(body: &[u8]) -> Result<EntityBody<'_>, JsonError> {
 pub fn decode_table_name(body: &[u8]) -> Result<Option<String>, JsonError> {
     let mut decoder = Decoder::new(body)?;
     decoder.object(|_| ())?;
-    let Some(member) = decoder.members.iter().find(|member| member.name == "TableName") else {
+    let Some(member) = decoder.members.as_slice().iter().find(|member| member.name == "TableName")
+    else {
         return Ok(None);
     };
     match &member.raw {
@@ -83,15 +79,6 @@ pub(super) enum Meaning {
     Other,
 }
 
-/// A property, or an annotation whose property has not come yet.
-#[derive(Debug)]
-pub(super) struct Member<'a> {
-    pub(super) name: Cow<'a, str>,
-    pub(super) annotation: Option<ValueType>,
-    raw: Option<Raw<'a>>,
-    offset: usize,
-}
-
 pub(super) struct Decoder<'a> {
     pub(super) lexer: Lexer<'a>,
     /// None before the member came, none inside if it is null.
@@ -99,9 +86,7 @@ pub(super) struct Decoder<'a> {
     row_key: Option<Option<Cow<'a, str>>>,
     /// As in [`EntityBody`].
     pub(super) typed_key: bool,
-    pub(super) members: Vec<Member<'a>>,
-    /// A set of hashes of the members' names: one that is not in it is new.
-    seen: [u64; SEEN_WORDS],
+    pub(super) members: Members<'a>,
     /// Which came of the members that mean nothing but may be there once.
     once: u8,
 }
@@ -110,8 +95,6 @@ pub(super) struct Decoder<'a> {
 const TYPES: [(&str, u8); 3] = [("Timestamp", 1), ("PartitionKey", 2), ("RowKey", 4)];
 const TIMESTAMP: u8 = 8;
 
-const SEEN_WORDS: usize = 32;
-
 impl<'a> Decoder<'a> {
     pub(super) fn new(body: &'a [u8]) -> Result<Self, JsonError> {
         Ok(Self {
@@ -119,8 +102,7 @@ impl<'a> Decoder<'a> {
             partition_key: None,
             row_key: None,
             typed_key: false,
-            members: Vec::with_capacity(16),
-            seen: [0; SEEN_WORDS],
+            members: Members::new(),
             once: 0,
         })
     }
@@ -153,13 +135,14 @@ impl<'a> Decoder<'a> {
 
     /// What the members say.
     pub(super) fn into_entity(self) -> Result<EntityBody<'a>, JsonError> {
+        let members = self.members.into_vec();
         let mut entity = EntityBody {
             partition_key: self.partition_key.flatten(),
             row_key: self.row_key.flatten(),
             typed_key: self.typed_key,
-            properties: Vec::with_capacity(self.members.len()),
+            properties: Vec::with_capacity(members.len()),
         };
-        for Member { name, annotation, raw, offset } in self.members {
+        for Member { name, annotation, raw, offset } in members {
             match raw.map_or(Ok(None), |raw| raw.value(annotation)) {
                 Ok(value) => entity.properties.extend(value.map(|value| (name, value))),
                 Err(source) => {
@@ -248,7 +231,7 @@ impl<'a> Decoder<'a> {
             return self.once(*bit, name, "@odata.type", at);
         }
         let value_type = value_type.ok_or_else(|| self.lexer.wrong(unknown(text)))?;
-        let (_, member) = self.named(property, at)?;
+        let (_, member) = self.members.named(property, at)?;
         if member.annotation.replace(value_type).is_some() {
             return Err(duplicate(&member.name, "@odata.type", at));
         }
@@ -278,55 +261,12 @@ impl<'a> Decoder<'a> {
                 self.lexer.expected("a value")
             });
         };
-        let (index, member) = self.named(name, at)?;
+        let (index, member) = self.members.named(name, at)?;
         if member.raw.replace(raw).is_some() {
             return Err(duplicate(&member.name, "", at));
         }
         member.offset = at;
         Ok(Meaning::Property(index))
-    }
-
-    /// The member of this name, which is added unless it is there, and its index.
-    fn named(
-        &mut self,
-        name: Cow<'a, str>,
-        offset: usize,
-    ) -> Result<(usize, &mut Member<'a>), JsonError> {
-        let is_last = self.members.last().is_some_and(|last| last.name == name);
-        let found = if is_last {
-            Some(self.members.len() - 1)
-        } else if self.note(&name) {
-            self.members.iter().position(|member| member.name == name)
-        } else {
-            None
-        };
-        let index = match found {
-            Some(index) => index,
-            None if self.members.len() == MAX_MEMBERS => {
-                let kind = JsonErrorKind::TooManyMembers { limit: MAX_MEMBERS };
-                return Err(JsonError { offset, kind });
-            }
-            None => {
-                self.members.push(Member { name, annotation: None, raw: None, offset });
-                self.members.len() - 1
-            }
-        };
-        let missing = JsonErrorKind::TooManyMembers { limit: MAX_MEMBERS };
-        let member = self.members.get_mut(index).ok_or(JsonError { offset, kind: missing })?;
-        Ok((index, member))
-    }
-
-    /// Notes a name; whether it may have been noted before.
-    fn note(&mut self, name: &str) -> bool {
-        let hash = name.bytes().fold(0u64, |hash, byte| {
-            (hash.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x517c_c1b7_2722_0a95)
-        });
-        let bit = 1 << (hash >> 58);
-        let word = self.seen.get_mut((hash >> 32) as usize % SEEN_WORDS);
-        let Some(word) = word else { return true };
-        let before = *word & bit != 0;
-        *word |= bit;
-        before
     }
 }
 

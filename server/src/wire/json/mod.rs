@@ -11,6 +11,7 @@ mod encode_tests;
 mod error;
 mod escape;
 mod lexer;
+mod members;
 mod page;
 mod raw;
 mod sink;

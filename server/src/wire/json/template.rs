@@ -100,7 +100,7 @@ impl<'a> Template<'a> {
                     if last_property.replace(index) >= Some(index) {
                         return None;
                     }
-                    let member = read.members.get(index)?;
+                    let member = read.members.as_slice().get(index)?;
                     let Cow::Borrowed(name) = member.name else { return None };
                     Of::Property(name, member.annotation)
                 }
