@@ -1,9 +1,9 @@
 //! Bodies in both directions, and the memory that all of them together may take.
 //!
-//! Invariant: of what clients send and are sent, no more than the budget is in memory at once, but
-//! for small bodies and what a connection has just read, which the limits on connections and heads
-//! bound, one answer per reader thread, and a body that is larger than the budget, beside which there
-//! is no other.
+//! Invariant: of what clients send, what is decoded of it, and what they are sent, no more than the budget
+//! is in memory at once, but for what is small and what a connection has just read, which the limits on
+//! connections and heads bound, one body that each thread decodes, one answer per reader thread, and a body
+//! that is larger than the budget, beside which there is no other.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -79,19 +79,45 @@ impl BodyBudget {
         self.grow(share, bytes.min(self.all as usize * UNIT)).await
     }
 
+    /// What is made of a body that is there, once the share is for as many bytes as are said with it, as by
+    /// [`grow_up_to_all`](Self::grow_up_to_all). It may be many times the body: while its share is waited for it is
+    /// not there, and made again then.
+    ///
+    /// # Errors
+    /// As it is made, and [`ErrorCode::ServerBusy`] if its share is not to be had.
+    pub(crate) async fn decoded<T, E: From<ServiceError>>(
+        &self,
+        share: &mut Share,
+        decode: impl Fn() -> Result<(T, usize), E>,
+    ) -> Result<T, E> {
+        let (decoded, bytes) = decode()?;
+        if self.grow_at_once(share, bytes) {
+            return Ok(decoded);
+        }
+        drop(decoded);
+        self.grow_up_to_all(share, bytes).await?;
+        decode().map(|(decoded, _)| decoded)
+    }
+
+    /// Adds to a share as [`grow_up_to_all`](Self::grow_up_to_all) does, if that can be had now.
+    fn grow_at_once(&self, share: &mut Share, bytes: usize) -> bool {
+        let missing = share.missing(bytes.min(self.all as usize * UNIT));
+        missing == 0
+            || Arc::clone(&self.units)
+                .try_acquire_many_owned(missing)
+                .map(|more| share.add(more))
+                .is_ok()
+    }
+
     /// Adds to a share, waiting for a while if need be, so that it is for this many bytes.
     async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ServiceError> {
-        let has = share.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let missing = units(bytes).unwrap_or(0).saturating_sub(u32::try_from(has).unwrap_or(0));
+        let missing = share.missing(bytes);
         if missing == 0 {
             return Ok(());
         }
         let more = Arc::clone(&self.units).acquire_many_owned(missing);
         match tokio::time::timeout(PATIENCE, more).await {
-            Ok(Ok(more)) => match &mut share.0 {
-                Some(share) => share.merge(more),
-                None => share.0 = Some(more),
-            },
+            Ok(Ok(more)) => share.add(more),
             Ok(Err(_)) | Err(_) => return Err(ErrorCode::ServerBusy.error()),
         }
         Ok(())
@@ -99,6 +125,19 @@ impl BodyBudget {
 }
 
 impl Share {
+    /// The units that it lacks to be for this many bytes.
+    fn missing(&self, bytes: usize) -> u32 {
+        let has = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        units(bytes).unwrap_or(0).saturating_sub(u32::try_from(has).unwrap_or(0))
+    }
+
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.0 {
+            Some(share) => share.merge(more),
+            None => self.0 = Some(more),
+        }
+    }
+
     /// Gives back what is more than this many bytes have.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let Some(share) = &mut self.0 else { return };

@@ -52,6 +52,32 @@ async fn who_needs_more_than_there_is_gets_all_of_it_alone() {
     assert!(budget.take(50 * UNIT).is_ok() && budget.take(51 * UNIT).is_err());
 }
 
+/// R-S12: what is decoded is not there while its share is waited for.
+#[tokio::test(start_paused = true)]
+async fn r_s12_what_waits_for_its_share_is_not_decoded() {
+    let budget = BodyBudget::new(100 * UNIT);
+    let live = std::rc::Rc::new(());
+    let decoded = async |share: &mut Share, units: usize| {
+        let decode = || Ok::<_, ServiceError>((std::rc::Rc::clone(&live), units * UNIT));
+        budget.decoded(share, decode).await.map_err(|error| error.code())
+    };
+    let left = || budget.units.available_permits();
+    let (mut one, mut two) = <(Share, Share)>::default();
+    drop(decoded(&mut one, 16).await.unwrap());
+    assert_eq!(left(), 100, "what is small is free");
+    drop(decoded(&mut one, 60).await.unwrap());
+    drop(decoded(&mut one, 40).await.unwrap());
+    assert_eq!(left(), 40);
+    assert_eq!(decoded(&mut two, 50).await.unwrap_err(), ErrorCode::ServerBusy);
+    let waited = async {
+        tokio::time::sleep(PATIENCE / 2).await;
+        assert_eq!(std::rc::Rc::strong_count(&live), 1);
+        drop(one);
+    };
+    let (decoded, ()) = tokio::join!(decoded(&mut two, usize::MAX / UNIT), waited);
+    assert_eq!((decoded.map(|live| std::rc::Rc::strong_count(&live)), left()), (Ok(2), 0));
+}
+
 /// R-S12: so does an answer, which would be refused for ever.
 #[tokio::test]
 async fn an_answer_larger_than_the_budget_has_all_of_it() {

@@ -14,6 +14,13 @@ pub(super) struct Failed {
     pub(super) index: usize,
 }
 
+/// What is no operation's own mistake is told as the first's.
+impl From<ServiceError> for Failed {
+    fn from(error: ServiceError) -> Self {
+        Self { error, index: 0 }
+    }
+}
+
 /// What comes after the writes that are to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
@@ -55,8 +62,7 @@ impl TableService {
                 {
                     merged_bytes = usize::try_from(size).unwrap_or(usize::MAX);
                     let needed = merged_bytes.saturating_mul(2);
-                    let granted = self.merging.grow_up_to_all(&mut share, needed).await;
-                    granted.map_err(|error| Failed { error, index: 0 })?;
+                    self.merging.grow_up_to_all(&mut share, needed).await?;
                 }
                 Err(error) => {
                     let (error, index) = failure::of_engine(&error);

@@ -56,15 +56,19 @@ impl TableService {
         call.allow(order.operation(), Some(order.table))?;
         let table = call.table(order.table)?;
         let (body, mut share) = self.body(call, body).await?;
-        let read = || Write::body(request_format(headers, call.version)?, &body, decode_entity);
-        let write = order.with_body(call, read)?;
-        let echo = match call.verb {
-            Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
-            _ => Echo::none(),
+        let decode = || {
+            let read = || Write::body(request_format(headers, call.version)?, &body, decode_entity);
+            let write = order.with_body(call, read)?;
+            let echo = match call.verb {
+                Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
+                _ => Echo::none(),
+            };
+            // What is done must be answered, so the answer has its share before.
+            let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
+            let bytes = answer_bytes.max(body.len()) + write.own_bytes();
+            Ok::<_, ServiceError>(((write, echo, answer_bytes), bytes))
         };
-        // What is done must be answered, so the answer has its share before.
-        let answer_bytes = write.answer_bytes(echo, body.len(), Call::MAX_BASE_BYTES);
-        self.budget.grow_up_to_all(&mut share, answer_bytes).await?;
+        let (write, echo, answer_bytes) = self.budget.decoded(&mut share, decode).await?;
         let applied = self
             .apply(&table, write.partition_key(), std::iter::once(&write), After::Nothing)
             .await;

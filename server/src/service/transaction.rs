@@ -56,13 +56,18 @@ impl TableService {
         call.grant.allow_some_operation_on_entities()?;
         let (body, mut share) = self.body(call, body).await?;
         let content_type = text(&call.head.headers, &header::CONTENT_TYPE).unwrap_or_default();
-        let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
+        let parse = || {
+            let batch = batch::parse(content_type, &body, self.limits.transaction_operations);
+            let bytes = body.len() + batch.as_ref().map_or(0, Batch::own_bytes);
+            Ok::<_, ServiceError>(((batch, bytes), bytes))
+        };
+        let (batch, held) = self.budget.decoded(&mut share, parse).await?;
         let Outcome { writer, error } = match &batch {
             Ok(Batch::ChangeSet(_) | Batch::Nothing) if call.address.secondary => {
                 return Err(ErrorCode::InsufficientAccountPermissions.error());
             }
             Ok(Batch::ChangeSet(requests)) => {
-                let outcome = change_set(self, call, requests, &mut share).await?;
+                let outcome = change_set(self, call, requests, held, &mut share).await?;
                 share.shrink(outcome.writer.len());
                 outcome
             }
@@ -130,14 +135,16 @@ impl TableService {
     }
 }
 
-/// Does the operations of a change set, all or none. The request's share becomes one for the answer too.
+/// Does the operations of a change set, all or none. The request's share, which is for what is `held` of it, becomes
+/// one for what is decoded and for the answer too.
 async fn change_set(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
+    held: usize,
     share: &mut Share,
 ) -> Result<Outcome, ServiceError> {
-    match commit(service, call, requests, share).await {
+    match commit(service, call, requests, held, share).await {
         Ok(writer) => Ok(Outcome { writer, error: None }),
         // What is not a mistake of the client's is for it to try again as a whole.
         Err(Failed { error, .. }) if is_for_all(&error) => Err(error),
@@ -222,13 +229,19 @@ async fn commit(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
+    held: usize,
     share: &mut Share,
 ) -> Result<BatchWriter, Failed> {
     let at = |index: usize| move |error: ServiceError| Failed { error, index };
-    let Read { table, operations, after } = read(call, requests)?;
-    // What is done must be answered, so the answer has its share before.
-    let answer_bytes = answer_bytes(call, requests, &operations);
-    service.budget.grow_up_to_all(share, answer_bytes).await.map_err(at(0))?;
+    let decode = || {
+        let read = read(call, requests)?;
+        // What is done must be answered, so the answer has its share before.
+        let answer_bytes = answer_bytes(call, requests, &read.operations);
+        let bytes = answer_bytes.max(held) + own_bytes(&read.operations);
+        Ok::<_, Failed>(((read, answer_bytes), bytes))
+    };
+    let (read, answer_bytes) = service.budget.decoded(share, decode).await?;
+    let Read { table, operations, after } = read;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let writes = operations.iter().map(|operation| &operation.write);
     let version = service.apply(&table, partition_key, writes, after).await?;
@@ -245,6 +258,12 @@ async fn commit(
     }
     debug_assert!(answers.writer.len() <= answer_bytes, "{answer_bytes}");
     Ok(answers.writer)
+}
+
+/// How many bytes operations take besides what they borrow of the body.
+fn own_bytes(operations: &[Operation<'_>]) -> usize {
+    let writes = operations.iter().map(|operation| operation.write.own_bytes());
+    size_of_val(operations) + writes.sum::<usize>()
 }
 
 /// How many bytes the answer has at most, if all is done, but for its last lines.

@@ -17,7 +17,7 @@ use crate::headers::{BodyFormat, Preference, Verb, names};
 use crate::telemetry::Action;
 use crate::wire::atom::AtomPrinter;
 use crate::wire::json::{EntityPrinter, JsonError};
-use crate::wire::{Context, EntityBody, Select, Written, atom};
+use crate::wire::{Context, EntityBody, Select, Written, atom, own_text};
 
 /// Room for an entity's address, but for the account's.
 const LOCATION_BYTES: usize = 128;
@@ -54,7 +54,7 @@ pub(super) fn action(verb: Verb, headers: &HeaderMap) -> Action {
 }
 
 /// What a request is to do to an entity, without what its body says.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Order<'t> {
     /// The table's name in whatever case.
     pub(super) table: &'t str,
@@ -195,6 +195,11 @@ impl<'r> Write<'r> {
             (_, Precondition::Absent, Some(_)) => None,
             _ => Some(Likeness::Written),
         }
+    }
+
+    /// Bytes that it takes besides itself and the body that it borrows from.
+    pub(super) fn own_bytes(&self) -> usize {
+        own_text(&self.partition_key) + own_text(&self.row_key) + self.body.own_bytes()
     }
 
     /// How many bytes its answer has at most, given those of its body as it was sent, and of the account's

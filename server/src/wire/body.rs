@@ -38,6 +38,24 @@ impl BodyValue<'_> {
             Self::Value(value) => value.borrowed(),
         }
     }
+
+    /// Bytes that it takes beside itself.
+    fn own_bytes(&self) -> usize {
+        match self {
+            Self::Value(Value::String(text)) => text.capacity(),
+            Self::Value(Value::Binary(bytes)) => bytes.capacity(),
+            Self::Text(_) | Self::Value(_) => 0,
+        }
+    }
+}
+
+/// Bytes of a text that is not borrowed.
+#[expect(clippy::ptr_arg, reason = "whether it is borrowed is what is asked")]
+pub(crate) fn own_text(text: &Cow<'_, str>) -> usize {
+    match text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.capacity(),
+    }
 }
 
 impl From<BodyValue<'_>> for Value {
@@ -79,10 +97,43 @@ impl<'a> EntityBody<'a> {
         Entity::from_properties(partition_key, row_key, self.owned_properties())
     }
 
+    /// Bytes that it takes besides the body that it borrows from.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let entries = self.properties.capacity() * size_of::<(Cow<'_, str>, BodyValue<'_>)>();
+        let texts = self.properties.iter().map(|(name, value)| own_text(name) + value.own_bytes());
+        entries + texts.sum::<usize>()
+    }
+
     /// The properties, copied.
     #[must_use]
     pub fn owned_properties(self) -> Vec<(String, Value)> {
         let properties = self.properties.into_iter();
         properties.map(|(name, value)| (name.into_owned(), value.into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::atom::parse_entity;
+    use crate::wire::json::decode_entity;
+
+    /// R-S12: what is made for properties counts, nulls included, and texts where they are not the body's.
+    #[test]
+    fn r_s12_a_body_knows_what_it_takes_besides() {
+        let entry = size_of::<(Cow<'_, str>, BodyValue<'_>)>();
+        let own_bytes = |body: &str| decode_entity(body.as_bytes()).unwrap().own_bytes();
+        assert_eq!(own_bytes("{}"), 0);
+        assert_eq!(own_bytes(r#"{"A":"text","B":1,"C":null}"#), 3 * entry);
+        let escaped =
+            own_bytes(r#"{"A\u0042":"te\u0078t","B@odata.type":"Edm.Binary","B":"AAEC"}"#);
+        assert!((2 * entry + 2 + 4 + 3..3 * entry).contains(&escaped), "{escaped}");
+        let namespaces = "xmlns='http://www.w3.org/2005/Atom' \
+            xmlns:m='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' \
+            xmlns:d='http://schemas.microsoft.com/ado/2007/08/dataservices'";
+        let properties = "<m:properties><d:Name>text</d:Name></m:properties>";
+        let atom = format!("<entry {namespaces}><content>{properties}</content></entry>");
+        assert!(parse_entity(atom.as_bytes()).unwrap().own_bytes() >= entry + 4 + 4);
     }
 }

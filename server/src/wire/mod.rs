@@ -22,4 +22,5 @@ pub use context::Context;
 pub use select::Select;
 pub use source::{EntitySource, Written};
 
+pub(crate) use body::own_text;
 pub(crate) use shown::shown;

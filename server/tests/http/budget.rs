@@ -151,6 +151,56 @@ async fn r_s12_answers_to_inserts_are_no_longer_than_foreseen() {
     }
 }
 
+/// R-S12: what a body becomes once it is decoded has a share before anything is done; a small entity needs none.
+#[tokio::test]
+async fn r_s12_what_is_decoded_has_a_share() {
+    let server = Server::with(Limits { body_memory: 64 << 10, ..Limits::default() }).await;
+    let table = ask(&server, "POST", "/Tables", r#"{"TableName":"people"}"#).await;
+    assert_eq!(table.status(), 201);
+    let text = "x".repeat(30_000);
+    let large = format!(r#"{{"PartitionKey":"p","RowKey":"large","Text":"{text}"}}"#);
+    assert_eq!(ask(&server, "POST", "/people", &large).await.status(), 201);
+    let members = |count: usize, value: &str| -> String {
+        (0..count).map(|n| format!(r#","a{n:x}":{value}"#)).collect()
+    };
+    let mut numbers = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_owned();
+    for row in 0..6 {
+        let head =
+            format!("POST /{DEVELOPMENT_ACCOUNT}/people HTTP/1.1\r\nPrefer: return-no-content");
+        let keys = format!(r#""PartitionKey":"p","RowKey":"{row}""#);
+        let entity = format!("{{{keys}{}}}", members(252, "0"));
+        numbers += "--c\r\nContent-Type: application/http\r\n\r\n";
+        numbers += &format!("{head}\r\n{JSON}\r\n\r\n{entity}\r\n");
+    }
+    numbers += "--c--\r\n--b--\r\n";
+    let nulls = format!(r#"{{"A":1{}}}"#, members(1_000, "null"));
+    let point = |row: &str| format!("/people(PartitionKey='p',RowKey='{row}')");
+    let write = async || {
+        assert!(numbers.len() < 16 << 10 && nulls.len() < 16 << 10);
+        let nulls_at = point("nulls");
+        tokio::join!(
+            ask(&server, "POST", "/$batch", &numbers),
+            ask(&server, "PUT", &nulls_at, &nulls),
+        )
+    };
+    let held = [
+        ask(&server, "GET", &point("large"), "").await,
+        ask(&server, "GET", &point("large"), "").await,
+    ];
+    assert!(held.iter().all(|answer| answer.status() == 200));
+    let (numbers, nulls) = write().await;
+    assert_eq!((numbers.status().as_u16(), nulls.status().as_u16()), (503, 503));
+    let small = format!(r#"{{"A":1{}}}"#, members(10, r#""text""#));
+    assert_eq!(ask(&server, "PUT", &point("small"), &small).await.status(), 204);
+    for row in ["0", "nulls"] {
+        assert_eq!(ask(&server, "GET", &point(row), "").await.status(), 404, "{row}");
+    }
+    drop(held);
+    let (numbers, nulls) = write().await;
+    assert_eq!((numbers.status().as_u16(), nulls.status().as_u16()), (202, 204));
+    assert_eq!(ask(&server, "GET", &point("0"), "").await.status(), 200);
+}
+
 /// R-S12: whatever was asked, an answer that is not taken leaves less for others.
 #[tokio::test]
 async fn r_s12_answers_that_wait_have_a_share() {

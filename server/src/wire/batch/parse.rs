@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::error::{BatchError, BatchErrorKind};
-use crate::wire;
+use crate::wire::{self, own_text};
 
 /// Headers of a part or of a request in it. SDKs send about ten.
 const MAX_HEADERS: usize = 64;
@@ -31,6 +31,26 @@ pub enum Batch<'a> {
     Nothing,
     /// A single query.
     Query(SubRequest<'a>),
+}
+
+impl Batch<'_> {
+    /// Bytes that it takes besides the body that it borrows from.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let (requests, entries) = match self {
+            Batch::ChangeSet(requests) => (requests.as_slice(), requests.capacity()),
+            Batch::Nothing => (&[][..], 0),
+            Batch::Query(request) => (std::slice::from_ref(request), 1),
+        };
+        let ids = requests.iter().filter_map(|request| request.content_id.as_ref()).map(own_text);
+        // Those that one request has from the one before are there once.
+        let kept = requests.chunk_by(|one, next| Arc::ptr_eq(&one.headers, &next.headers));
+        let headers = kept.filter_map(|requests| requests.first()).map(|request| {
+            let values = request.headers.iter().map(|(_, value)| own_text(value));
+            request.headers.capacity() * size_of::<(&str, Cow<'_, str>)>() + values.sum::<usize>()
+        });
+        entries * size_of::<SubRequest<'_>>() + ids.sum::<usize>() + headers.sum::<usize>()
+    }
 }
 
 /// One request of a batch.

@@ -1,5 +1,7 @@
 //! Batches as SDKs send them, as nobody should, and as chance makes them (R-S07).
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use proptest::prelude::*;
 
@@ -151,6 +153,28 @@ fn refusals() {
     let error = error.expect_err("no header").to_string();
     let at = good.find("Accept").expect("there");
     assert_eq!(error, format!("byte {at} of the batch: expected a header, found \"Accept */*\""));
+}
+
+/// R-S12: what a batch takes besides its body: its requests, and the headers that are not those before.
+#[test]
+fn r_s12_headers_count_where_they_are_kept() {
+    let own_bytes = |headers: [&str; 3]| {
+        let parts = headers.map(|headers| {
+            format!("--c\nContent-Type: application/http\n\nPOST t HTTP/1.1\n{headers}\n\n{{}}\n")
+        });
+        let parts = parts.concat();
+        let body = format!(
+            "--batch_b\nContent-Type: multipart/mixed;boundary=c\n\n{parts}--c--\n--batch_b--\n"
+        );
+        parse(TYPE, body.as_bytes(), 3).expect("a batch").own_bytes()
+    };
+    let (same, different) = (own_bytes(["A: 1"; 3]), own_bytes(["A: 1", "A: 2", "A: 1"]));
+    let header = size_of::<(&str, Cow<'_, str>)>();
+    assert!(same >= 3 * size_of::<SubRequest<'_>>() + header, "{same}");
+    assert!(different >= same + 2 * header, "{different} and {same}");
+    // A value of several lines is none of the body's.
+    let folded = format!("A: 1\n {}", "x".repeat(1_000));
+    assert!(own_bytes([&folded, "A: 1", "A: 1"]) >= same + 1_000);
 }
 
 /// Headers that are those before are shared; those that only begin like them are read for themselves.
