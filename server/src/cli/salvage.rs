@@ -88,6 +88,7 @@ impl Found<'_> {
             .map(|Kept { engine_table, reason }| json!({ "engineTable": engine_table, "reason": reason }));
         json!({
             "lost": lost.collect::<Vec<_>>(),
+            "catalog": self.tables.catalog,
             "named": named.collect::<Vec<_>>(),
             "kept": kept.collect::<Vec<_>>(),
         })
@@ -96,9 +97,12 @@ impl Found<'_> {
 
 impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NamedAgain { named, kept } = &self.tables;
+        let NamedAgain { catalog, named, kept } = &self.tables;
         for damage in self.lost {
             writeln!(f, "{damage}")?;
+        }
+        if let Some(engine_table) = catalog {
+            writeln!(f, "the catalog of tables is back: it has what was in {engine_table}")?;
         }
         for Named { account, name, engine_table } in named {
             writeln!(
@@ -109,7 +113,8 @@ impl fmt::Display for Found<'_> {
         for Kept { engine_table, reason } in kept {
             writeln!(f, "{engine_table} is kept under this name, and not served: {reason}")?;
         }
-        if self.lost.is_empty() && named.is_empty() && self.failure.is_none() {
+        let is_whole = self.lost.is_empty() && catalog.is_none() && named.is_empty();
+        if is_whole && self.failure.is_none() {
             writeln!(f, "nothing is damaged")?;
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(super) const META: &str = "$meta";
 /// What the RowKey of a table's row begins with.
 pub(super) const TABLE_ROW: &str = "table:";
 /// The RowKey of an account's settings.
-const SERVICE_ROW: &str = "service";
+pub(super) const SERVICE_ROW: &str = "service";
 /// A table's name in the case it was created in; what Query Tables filters by.
 pub(super) const NAME: &str = "TableName";
 /// The name of the engine's table.
@@ -42,7 +42,7 @@ pub(super) const ENGINE_TABLE: &str = "EngineTable";
 /// A table's access policies, as XML.
 const ACL: &str = "Acl";
 /// An account's settings, as XML.
-const PROPERTIES: &str = "Properties";
+pub(super) const PROPERTIES: &str = "Properties";
 
 /// Why the service cannot run on a database.
 #[derive(Debug, thiserror::Error)]

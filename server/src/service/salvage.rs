@@ -2,9 +2,12 @@
 //!
 //! A table of the engine that holds entities, and that no row of the catalog leads to, gets a row: one that
 //! the server made under the account and the name that its own name has, one that salvage named
-//! (`recovered-7`) as `recovered7` of an account. Invariant: no table of the engine is dropped, no row that
-//! leads to one is changed, and what a deletion had begun with gets no row. So whatever could be read before
-//! can be read after, and a second time there is nothing to do.
+//! (`recovered-7`) as `recovered7` of an account. If the catalog itself has lost its name, it has it again
+//! [before that](lost_catalog). Invariant: no table of an account is dropped, no row that leads to one is
+//! changed, what a deletion had begun with gets no row, and rows of a catalog are no account's. So whatever
+//! could be read before can be read after, and a second time there is nothing to do.
+
+mod lost_catalog;
 
 use std::collections::HashSet;
 
@@ -36,6 +39,8 @@ pub(crate) struct Kept {
 /// What became of the tables without a row.
 #[derive(Debug, Default)]
 pub(crate) struct NamedAgain {
+    /// What salvage had called the catalog.
+    pub(crate) catalog: Option<String>,
     pub(crate) named: Vec<Named>,
     pub(crate) kept: Vec<Kept>,
 }
@@ -45,16 +50,16 @@ pub(crate) async fn name_again(
     database: &Database,
     account: &Account,
 ) -> Result<NamedAgain, OpenError> {
-    let mut unknown = engine_tables(database)?;
-    let meta = match database.table(META) {
-        Ok(meta) => Some(meta),
-        Err(Error::TableNotFound(_)) => None,
-        Err(error) => return Err(error.into()),
+    let tables = engine_tables(database)?;
+    let mut catalogs = lost_catalog::find(database, &tables)?;
+    let (meta, catalog) = lost_catalog::open(database, &mut catalogs).await?;
+    let rows = Rows::read(meta.as_ref(), &tables)?;
+    catalogs.retain(|table| !rows.settled.contains(table));
+    let is_unknown = |table: &String| {
+        table != META && !rows.settled.contains(table) && !catalogs.contains(table)
     };
-    let rows = Rows::read(meta.as_ref(), &unknown)?;
-    unknown.retain(|table| table != META && !rows.settled.contains(table));
     let mut full = Vec::new();
-    for table in unknown {
+    for table in tables.into_iter().filter(is_unknown) {
         if !is_empty(database, &table)? {
             full.push(table);
         }
@@ -66,7 +71,9 @@ pub(crate) async fn name_again(
             ..NamedAgain::default()
         });
     }
-    let outcome = decide(full, rows.taken, account.name());
+    let mut outcome = decide(full, rows.taken, account.name());
+    outcome.catalog = catalog;
+    outcome.kept.extend(catalogs.into_iter().map(further_catalog));
     if !outcome.named.is_empty() {
         let meta = match meta {
             Some(meta) => meta,
@@ -75,6 +82,11 @@ pub(crate) async fn name_again(
         write(&meta, &outcome.named).await?;
     }
     Ok(outcome)
+}
+
+/// A catalog beside the one that is in force tells of accounts what no client may read.
+fn further_catalog(engine_table: String) -> Kept {
+    Kept { engine_table, reason: "it has rows of a catalog of tables".into() }
 }
 
 /// A database without a catalog is another program's if any of its tables is.
@@ -261,7 +273,7 @@ mod tests {
             "foreign".to_owned(),
         ];
         let taken = HashSet::from([("mine".to_owned(), "taken".to_owned())]);
-        let NamedAgain { named, kept } = decide(tables.to_vec(), taken, "mine");
+        let NamedAgain { named, kept, .. } = decide(tables.to_vec(), taken, "mine");
         let named: Vec<_> = named
             .iter()
             .map(|table| (&*table.account, &*table.name, &*table.engine_table))

@@ -183,7 +183,7 @@ fn a_directory_that_cannot_be_opened_is_told_what_can_be_done() {
     assert!(lost["file"].as_str().unwrap().ends_with(name), "{salvaged}");
     assert!(lost["offset"].is_u64() && lost["expected"].is_string() && lost["found"].is_string());
     assert_eq!(query(&shell, "people"), PEOPLE);
-    let nothing = json!({ "lost": [], "named": [], "kept": [] });
+    let nothing = json!({ "lost": [], "catalog": null, "named": [], "kept": [] });
     assert_eq!(object(&shell, &SALVAGE), nothing);
 }
 
@@ -275,7 +275,7 @@ fn intents_say_what_is_to_go() {
     let named = json!([{
         "account": ACCOUNT, "TableName": "filled", "engineTable": name("filled")
     }]);
-    assert_eq!(salvaged, json!({ "lost": [], "named": named, "kept": [] }));
+    assert_eq!(salvaged, json!({ "lost": [], "catalog": null, "named": named, "kept": [] }));
     assert_eq!(tables(&shell), ["filled", "People"]);
     drop(Server::start(&shell, "data"));
     assert_eq!(query(&shell, "filled"), ONE);

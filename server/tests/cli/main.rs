@@ -8,6 +8,7 @@ mod import;
 mod interrupted;
 mod limits;
 mod loading;
+mod lost_catalog;
 #[path = "../processes/mod.rs"]
 mod processes;
 mod reading;
