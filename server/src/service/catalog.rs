@@ -287,7 +287,7 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(Error::TableExists(name.into()));
         }
-        let intent = Intent::create(account.name(), loader.name().to_owned());
+        let intent = Intent::load(account.name(), loader.name().to_owned());
         let made = async {
             self.meta()?.insert(&intent.row()).await?;
             loader.finish()?;

@@ -5,7 +5,9 @@
 //! inserts the row, or once the engine's table is dropped. So an intent that a start finds was broken
 //! off by a crash, and its table can be dropped, but for one: where salvage has lost the commit that
 //! inserted a row, its intent is there again, and the table may hold what clients were promised to
-//! keep. Tables that were to be created are therefore dropped only while they are empty.
+//! keep. Tables that were to be created are therefore dropped only while they are empty. One that is
+//! loaded is full before it has its row, and dropped whatever is in it: of those that salvage finds
+//! it [forgets the intents](super::salvage).
 //!
 //! What else there is without a row, salvage has left, or a crash of a build without intents, and is
 //! kept: rows that lost their table's name, or a table whose row is lost. It is [named again](super::salvage)
@@ -13,10 +15,12 @@
 
 use std::collections::HashSet;
 
-use tablestone::{Database, Entity, EntityTable, Error, Precondition};
+use tablestone::{Commit, Database, Entity, EntityTable, Error, Precondition, Version};
 
 /// What the RowKey of an intent to create a table begins with; the engine's table follows.
 const CREATE: &str = "create:";
+/// What that of an intent to make one of what is loaded begins with.
+const LOAD: &str = "load:";
 /// What that of an intent to delete one begins with.
 const DELETE: &str = "delete:";
 /// Names of engine's tables that are listed at once.
@@ -26,7 +30,20 @@ const LIST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     Create,
+    Load,
     Delete,
+}
+
+impl Aim {
+    const ALL: [Self; 3] = [Self::Create, Self::Load, Self::Delete];
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Create => CREATE,
+            Self::Load => LOAD,
+            Self::Delete => DELETE,
+        }
+    }
 }
 
 /// A change of a table that has begun.
@@ -42,32 +59,38 @@ impl Intent {
         Self { aim: Aim::Create, account: account.to_owned(), engine_table }
     }
 
+    pub(super) fn load(account: &str, engine_table: String) -> Self {
+        Self { aim: Aim::Load, account: account.to_owned(), engine_table }
+    }
+
     pub(super) fn delete(account: &str, engine_table: String) -> Self {
         Self { aim: Aim::Delete, account: account.to_owned(), engine_table }
     }
 
     /// The intent that a row of the catalog is, if it is one.
     pub(super) fn of_row(row: &Entity) -> Option<Self> {
-        let (account, row_key) = (row.partition_key(), row.row_key());
-        let create = row_key.strip_prefix(CREATE).map(|table| Self::create(account, table.into()));
-        create.or_else(|| Some(Self::delete(account, row_key.strip_prefix(DELETE)?.into())))
+        Aim::ALL.into_iter().find_map(|aim| {
+            let engine_table = row.row_key().strip_prefix(aim.prefix())?.to_owned();
+            Some(Self { aim, account: row.partition_key().to_owned(), engine_table })
+        })
     }
 
     pub(super) fn engine_table(&self) -> &str {
         &self.engine_table
     }
 
-    /// Whether its table goes, whatever is in it.
+    /// Whether its table had a row, which was deleted.
     pub(super) fn is_deletion(&self) -> bool {
         self.aim == Aim::Delete
     }
 
+    /// Whether its table is to have a row, and holds all of its entities already.
+    pub(super) fn is_load(&self) -> bool {
+        self.aim == Aim::Load
+    }
+
     pub(super) fn row_key(&self) -> String {
-        let aim = match self.aim {
-            Aim::Create => CREATE,
-            Aim::Delete => DELETE,
-        };
-        format!("{aim}{}", self.engine_table)
+        format!("{}{}", self.aim.prefix(), self.engine_table)
     }
 
     pub(super) fn row(&self) -> Entity {
@@ -90,7 +113,11 @@ impl Intent {
     /// Takes the intent's row away. Nobody waits for it: one that stays is found at the next start, and
     /// what it is about is then as it should be.
     fn forget(&self, meta: &EntityTable) {
-        drop(meta.delete(&self.account, self.row_key(), Precondition::None));
+        drop(self.delete_row(meta));
+    }
+
+    pub(super) fn delete_row(&self, meta: &EntityTable) -> Commit<Version> {
+        meta.delete(&self.account, self.row_key(), Precondition::None)
     }
 
     /// Does what the server before had begun with a table that no row names.
@@ -100,7 +127,7 @@ impl Intent {
             self.forget(meta);
             return Ok(());
         }
-        tracing::info!(table, "dropping a table whose creation or deletion broke off");
+        tracing::info!(table, "dropping a table whose creation, load or deletion broke off");
         self.drop_table(database, meta).await
     }
 }

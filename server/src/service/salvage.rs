@@ -71,6 +71,9 @@ pub(crate) async fn name_again(
             ..NamedAgain::default()
         });
     }
+    if let Some(meta) = &meta {
+        forget(meta, &rows.loads, &full).await?;
+    }
     let mut outcome = decide(full, rows.taken, account.name());
     outcome.catalog = catalog;
     outcome.kept.extend(catalogs.into_iter().map(further_catalog));
@@ -92,6 +95,15 @@ fn further_catalog(engine_table: String) -> Kept {
 /// A database without a catalog is another program's if any of its tables is.
 fn foreign(engine_table: String) -> Kept {
     Kept { engine_table, reason: "no server made this database".into() }
+}
+
+/// Forgets the intents to load tables that stay, durably: a start would drop these, whatever is in them.
+async fn forget(meta: &Table, loads: &[Intent], full: &[String]) -> Result<(), Error> {
+    let meta = meta.entities();
+    for load in loads.iter().filter(|load| full.iter().any(|table| table == load.engine_table())) {
+        load.delete_row(&meta).await?;
+    }
+    Ok(())
 }
 
 /// Writes the rows; there may be one already that leads to a table which is lost.
@@ -117,6 +129,8 @@ struct Rows {
     settled: HashSet<String>,
     /// Names that are not free.
     taken: HashSet<Name>,
+    /// Intents to make tables of what was loaded.
+    loads: Vec<Intent>,
 }
 
 impl Rows {
@@ -132,9 +146,11 @@ impl Rows {
 
     fn add(&mut self, row: &Entity, tables: &HashSet<&str>) {
         if let Some(intent) = Intent::of_row(row) {
-            // One that was to be created holds entities: its row was there once.
+            // One that was to be created holds entities: its row was there once. That of a load may have been.
             if intent.is_deletion() {
                 self.settled.insert(intent.engine_table().to_owned());
+            } else if intent.is_load() {
+                self.loads.push(intent);
             }
             return;
         }
@@ -312,11 +328,13 @@ mod tests {
             Entity::new("mine", "service"),
             Entity::new("mine", "delete:gone"),
             Entity::new("mine", "create:full"),
+            Entity::new("mine", "load:loaded"),
         ] {
             rows.add(&row, &tables);
         }
         let of_mine = |name: &str| ("mine".to_owned(), name.to_owned());
         assert_eq!(rows.taken, HashSet::from([of_mine("one"), of_mine("odd")]));
         assert_eq!(rows.settled, HashSet::from(["one", "lost", "gone"].map(str::to_owned)));
+        assert_eq!(rows.loads.iter().map(Intent::engine_table).collect::<Vec<_>>(), ["loaded"]);
     }
 }

@@ -257,13 +257,16 @@ fn a_recovered_table_gets_the_next_name_that_is_free() {
     assert_eq!(tables(&shell), ["Recovered7", "recovered7x2"]);
 }
 
-/// What a deletion had begun with is gone; what a creation had, holds entities and was a table.
+/// What a deletion had begun with is gone; what a creation or a load had, holds entities and may have been a
+/// table. It is kept, also where it gets no name.
 #[test]
 fn intents_say_what_is_to_go() {
     let shell = shell();
     let name = |name: &str| format!("{ACCOUNT}/{name}/a3a1f7b0-52d1-4c8e-9f6e-0d9c7b0f4e11");
     with_engine(&shell, |database| {
-        for (intent, table) in [("create", "filled"), ("delete", "deleted")] {
+        for (intent, table) in
+            [("create", "filled"), ("delete", "deleted"), ("load", "loaded"), ("load", "people")]
+        {
             make(database, &name(table));
             let intent = Entity::new(ACCOUNT, format!("{intent}:{}", name(table)));
             catalog(database).insert(&intent).wait().unwrap();
@@ -272,14 +275,17 @@ fn intents_say_what_is_to_go() {
         database.create_table(&name("empty")).wait().unwrap();
     });
     let salvaged = object(&shell, &SALVAGE);
-    let named = json!([{
-        "account": ACCOUNT, "TableName": "filled", "engineTable": name("filled")
-    }]);
-    assert_eq!(salvaged, json!({ "lost": [], "catalog": null, "named": named, "kept": [] }));
-    assert_eq!(tables(&shell), ["filled", "People"]);
+    let named = ["filled", "loaded"]
+        .map(|table| json!({ "account": ACCOUNT, "TableName": table, "engineTable": name(table) }));
+    let reason = format!("account {ACCOUNT} has another table people");
+    let kept = json!([{ "engineTable": name("people"), "reason": reason }]);
+    let expected = json!({ "lost": [], "catalog": null, "named": named, "kept": kept });
+    assert_eq!(salvaged, expected);
+    assert_eq!(tables(&shell), ["filled", "loaded", "People"]);
     drop(Server::start(&shell, "data"));
-    assert_eq!(query(&shell, "filled"), ONE);
-    assert!(!engine_tables(&shell).contains(&name("deleted")));
+    assert_eq!((query(&shell, "filled"), query(&shell, "loaded")), (ONE.into(), ONE.into()));
+    let left = engine_tables(&shell);
+    assert!(!left.contains(&name("deleted")) && left.contains(&name("people")), "{left:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use tablestone::Options;
-use tablestone::env::{Fault, Operation, SimEnv};
+use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 
 use super::*;
 
@@ -86,6 +86,38 @@ async fn a_table_of_the_engine_has_a_row_or_an_intent_at_any_time() {
     checked(catalog.delete(account, "people"), check).await.unwrap();
     checked(catalog.end_load(account, "loaded", loader), check).await.unwrap();
     assert_eq!(catalog.database.tables(None, 9).unwrap().names.len(), 2);
+}
+
+/// R-S10: a process that is killed while it makes a table of what was loaded leaves all of it, or nothing.
+#[tokio::test]
+async fn r_s10_a_load_that_is_killed_leaves_no_table_without_a_row() {
+    for operations in 0.. {
+        let machine = SimEnv::new(1);
+        let step = || _ = machine.run_all();
+        let open = async || {
+            let options = Options::default().env(Arc::new(machine.clone()));
+            let database = Database::open("/db", options).unwrap();
+            let accounts = vec![Account::new("account", Vec::new())];
+            checked(Catalog::open(database, accounts), step).await.unwrap()
+        };
+        let (catalog, accounts) = open().await;
+        let account = accounts.get("account").unwrap().change().await.unwrap();
+        let mut loader = catalog.begin_load(&account, "People").unwrap();
+        loader.put_entity(&Entity::new("p", "r")).unwrap();
+        machine.crash_after(operations);
+        let ended = checked(catalog.end_load(&account, "People", loader), step).await;
+        drop((account, accounts, catalog));
+        machine.crash(CrashStyle::KeepAll);
+
+        let (catalog, accounts) = open().await;
+        let served = accounts.get("account").unwrap().tables().len();
+        let tables = catalog.database.tables(None, 9).unwrap().names;
+        assert_eq!(tables.len(), 1 + served, "after {operations} operations: {tables:?}");
+        if ended.is_ok() {
+            assert_eq!(served, 1);
+            break;
+        }
+    }
 }
 
 /// What a future gives, with a look each time that it waits.
