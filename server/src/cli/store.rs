@@ -113,7 +113,9 @@ impl Local {
         let (limits, options) = match purpose {
             Purpose::Read => (Limits::default(), Options::default().read_only(true)),
             Purpose::Write(compression, limits) => {
-                (*limits, limits.options().compression(compression))
+                // What an import writes at once it gathers by the service's count; stored it may be more.
+                let options = limits.options().batch_bytes(Limits::MOST_BYTES);
+                (*limits, options.compression(compression))
             }
         };
         // What is imported is synced once, at the end.

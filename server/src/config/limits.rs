@@ -12,8 +12,6 @@ use crate::net::ConnectionLimits;
 /// Largest entity that [`EntityLimits::size`] may allow: the engine's values have up to 64 MiB, and what is
 /// stored of an entity is less than twice its size.
 const MOST_ENTITY_SIZE: usize = 32 << 20;
-/// Most bytes that a body may have, as those of a batch of the engine's, and stored bytes of a page.
-const MOST_BYTES: usize = 1 << 30;
 /// Fewest bytes that a body may be limited to: that of Create Table needs as many in Atom.
 const LEAST_BODY: usize = 1 << 10;
 /// Most entities of a page, of which each may have 32 KiB of names in the answer (`$select`), and most
@@ -77,6 +75,8 @@ impl Limits {
     /// The largest [`key_length`](Self::key_length), so that no stored key is longer: the engine's keys have up to
     /// 16 KiB, and a UTF-16 unit up to three bytes.
     pub const MOST_KEY_LENGTH: usize = (16 << 10) / 3;
+    /// Most bytes that a body may have, as those of a batch of the engine's, and stored bytes of a page.
+    pub(crate) const MOST_BYTES: usize = 1 << 30;
 
     /// Refuses what is out of its range.
     ///
@@ -120,9 +120,9 @@ impl Limits {
         [
             ("limits.connections", connection.connections, 1..=MOST_CONNECTIONS),
             ("limits.head_bytes", connection.head_bytes, least_head..=MOST_HEAD),
-            ("limits.body_bytes", self.body.bytes, LEAST_BODY..=MOST_BYTES),
+            ("limits.body_bytes", self.body.bytes, LEAST_BODY..=Self::MOST_BYTES),
             ("limits.page_entities", self.page_entities, 1..=MOST_AT_ONCE),
-            ("limits.page_bytes", self.page_bytes, 1..=MOST_BYTES),
+            ("limits.page_bytes", self.page_bytes, 1..=Self::MOST_BYTES),
             ("limits.transaction_operations", self.transaction_operations, 1..=MOST_AT_ONCE),
             ("limits.key_length", self.key_length, 1..=Self::MOST_KEY_LENGTH),
             ("limits.entity.properties", entity.properties, 1..=largest.properties),

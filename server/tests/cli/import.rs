@@ -150,3 +150,26 @@ fn large_entities_fit() {
         assert!(run("export --table large", &[]).out() == input);
     });
 }
+
+/// R-S05: what is within the limits goes into a table that is there, however much of it is stored: text of three
+/// bytes a UTF-16 unit, by which entities are gathered, and entities larger than a transaction.
+#[test]
+fn r_s05_entities_within_the_limits_go_in_in_every_mode() {
+    let shell = Shell::new();
+    let line = |row: u32, bytes: usize| {
+        let text = "名".repeat(bytes / 3);
+        format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\",\"A\":\"{text}\"}}\n")
+    };
+    shell.write("there.jsonl", &line(1, 0));
+    shell.write("large.jsonl", &(100..172).map(|row| line(row, 90_000)).collect::<String>());
+    shell.write("one.jsonl", &line(2, 6 << 20));
+    shell.write("raised.toml", "[limits.entity]\nsize = 8388608\nstring_length = 3000000");
+    for mode in ["insert", "replace", "merge"] {
+        let place = ["--table", "large", "--data", mode, "--mode", mode];
+        shell.out(&[&["import", "there.jsonl"][..], &place].concat());
+        let said = shell.out(&[&["import", "large.jsonl"][..], &place].concat());
+        assert!(said.starts_with("72 rows"), "{said}");
+        let import = ["import", "one.jsonl", "--config", "raised.toml"];
+        assert!(shell.out(&[&import[..], &place].concat()).starts_with("1 row "), "{mode}");
+    }
+}
