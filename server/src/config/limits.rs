@@ -17,6 +17,10 @@ const LEAST_BODY: usize = 1 << 10;
 /// Most entities of a page, of which each may have 32 KiB of names in the answer (`$select`), and most
 /// operations of a transaction.
 const MOST_AT_ONCE: usize = 10_000;
+/// By how much a property that is stored may have more bytes than where it was sent. Stored it has two, two
+/// offsets of up to four, its name and its value; in JSON five for quotes, colon, comma and one digit at least,
+/// and its name. A value of one digit takes four stored, one that takes eight has two characters at least.
+const MOST_GROWTH: usize = 12;
 
 /// Most connections: more than a process has files.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -140,12 +144,15 @@ impl Limits {
     #[must_use]
     pub fn options(&self) -> Options {
         let default = Self::default();
+        let operations = self.transaction_operations.max(default.transaction_operations);
+        let properties = self.entity.properties.max(default.entity.properties);
+        let most_stored = self.body.bytes + operations * properties * MOST_GROWTH;
         Options::default()
             .entity_limits(self.entity)
             .key_bytes(3 * Self::MOST_KEY_LENGTH)
             .value_bytes(2 * self.entity.size.max(default.entity.size))
-            .batch_bytes(self.body.bytes.max(default.body.bytes))
-            .batch_operations(self.transaction_operations.max(default.transaction_operations))
+            .batch_bytes(most_stored.clamp(default.body.bytes, Self::MOST_BYTES))
+            .batch_operations(operations)
             .page_entities(self.page_entities)
             .page_bytes(self.page_bytes)
     }

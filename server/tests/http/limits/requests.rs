@@ -1,6 +1,6 @@
 //! Limits of what a request may ask for at once: bodies, transactions, pages, merges.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tablestone_server::config::Limits;
 
 use super::{POINT, message, transaction};
@@ -148,4 +148,24 @@ async fn r_s12_a_merge_into_a_large_entity() {
     let refused = refused.await;
     assert_eq!(refused.failure(), (400, "EntityTooLarge"));
     assert!(message(&refused).contains("(16MB)"), "{refused:?}");
+}
+
+/// R-S07, R-S12: the limit of a transaction is of what is sent, also where more of it is stored: small numbers take a
+/// byte of JSON, and four of a row or eight.
+#[tokio::test]
+async fn r_s07_a_transaction_of_small_properties_may_be_as_long_as_a_body() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let letters = || 'A'..='Z';
+    let names = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}"))).take(250);
+    let mut row: Map<String, Value> = names.map(|name| (name, json!(1))).collect();
+    row.extend(["S", "T"].map(|name| (name.to_owned(), json!("x".repeat(19_900)))));
+    let body = json!(row).to_string();
+    let requests: Vec<_> = (0..100)
+        .map(|n| ("PUT", format!("/people(PartitionKey='p',RowKey='{n}')"), body.clone()))
+        .collect();
+    let sent = requests.iter().map(|(_, target, body)| target.len() + body.len()).sum::<usize>();
+    assert!((4_150_000..4_170_000).contains(&sent), "{sent} bytes");
+    let done = parts(&transaction(&mut client, &requests).await);
+    assert_eq!(done.iter().filter(|part| part.status == 204).count(), 100);
 }
