@@ -7,9 +7,18 @@ use tablestone::{Entity, EntityTable, Error, TableLoader};
 
 use super::account::AccountState;
 use super::catalog::Catalog;
-use super::{TableService, failure, keys};
+use super::{TableService, keys};
 use crate::auth::unknown_account;
 use crate::error::ServiceError;
+
+/// Why a table cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) enum LoadError {
+    /// There can be none of that name or account.
+    Refused(#[from] ServiceError),
+    Engine(#[from] Error),
+}
 
 impl TableService {
     /// The entities of a table; `None` if there is no such table, or no such account.
@@ -28,14 +37,13 @@ impl TableService {
         &self,
         account: &str,
         table: &str,
-    ) -> Result<Option<NewTable>, ServiceError> {
+    ) -> Result<Option<NewTable>, LoadError> {
         keys::check_table_name(table)?;
         let account = self.accounts.get(account).ok_or_else(|| unknown_account(account))?;
         if account.table(table).is_some() {
             return Ok(None);
         }
-        let loader =
-            self.catalog.begin_load(account, table).map_err(|error| failure::of(&error))?;
+        let loader = self.catalog.begin_load(account, table)?;
         let (catalog, account) = (Arc::clone(&self.catalog), Arc::clone(account));
         Ok(Some(NewTable { catalog, account, name: table.into(), loader }))
     }

@@ -28,7 +28,10 @@ pub(super) fn load(
             break;
         }
     }
-    wait(table.finish()).map_err(Stopped::at_once)?.map_err(|error| broken(error, entities))?;
+    wait(table.finish()).map_err(Stopped::at_once)?.map_err(|error| match error {
+        Error::OutcomeUnknown(_) => broken(error, entities),
+        error => Stopped::at_once(error),
+    })?;
     sync(local, entities)?;
     match fault {
         Some(reason) => Err(Stopped { reason, count: Count { written: entities, unknown: 0 } }),
@@ -158,5 +161,65 @@ fn place(error: Error, source: &str, group: &Group) -> CliError {
     match group.get(index) {
         Some(line) => super::at_line(source, line, &reason),
         None => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::sync::Arc;
+
+    use tablestone::env::{Fault, Operation, SimEnv};
+    use tablestone::{Compression, Database, Entity, Options};
+
+    use super::*;
+    use crate::auth::Account;
+    use crate::cli::place::Purpose;
+    use crate::cli::with_causes;
+    use crate::config::Limits;
+    use crate::service::TableService;
+    use crate::telemetry::Telemetry;
+
+    /// Runs a machine for as long as the first of these is there, and a service on it.
+    fn service(machine: &SimEnv) -> (Arc<()>, TableService) {
+        let running = Arc::new(());
+        let (until, jobs) = (Arc::downgrade(&running), machine.clone());
+        std::thread::spawn(move || {
+            while until.upgrade().is_some() {
+                jobs.run_all();
+                std::thread::yield_now();
+            }
+        });
+        let options = Options::default().env(Arc::new(machine.clone()));
+        let database = Database::open("/db", options).unwrap();
+        let accounts = vec![Account::new("account", Vec::new())];
+        let telemetry = Telemetry::off(false);
+        let opened = TableService::open(database, accounts, Limits::default(), telemetry);
+        (running, wait(opened).unwrap().unwrap())
+    }
+
+    /// R-S12: who has the directory hears of what fails as the engine tells it, also before there is a table, and what
+    /// is for certain not there is not said to be there maybe.
+    #[test]
+    fn r_s12_a_load_that_fails_says_why() {
+        let full = |on, file: &str| Fault::new(on, file, ErrorKind::StorageFull);
+        let reason = "injected fault";
+        let machine = SimEnv::new(1);
+        let (_running, service) = service(&machine);
+        let directory = tempfile::tempdir().unwrap();
+        let (limits, account) = (Limits::default(), "account");
+        let purpose = Purpose::Write(Compression::default(), &limits);
+        let local = Local::open(directory.path().join("other"), account, purpose).unwrap();
+        let table = service.load_table(account, "people").unwrap().unwrap();
+        let line = |number| Ok(Line { number, entity: Entity::new("p", number.to_string()) });
+        machine.fail(full(Operation::Write, ".sst"));
+        let stopped = load(&local, table, &mut (1..4).map(line)).unwrap_err();
+        assert!(stopped.to_string().contains(reason), "{stopped}");
+        assert_eq!(stopped.count, Count::default(), "{stopped}");
+        assert!(service.table_names(account).is_empty());
+
+        machine.fail(full(Operation::Sync, ".log"));
+        let error = service.load_table(account, "people").err().expect("no log");
+        assert!(with_causes(&error).contains(reason), "{error}");
     }
 }
