@@ -11,7 +11,7 @@ use crate::wire::Select;
 #[derive(Args, Clone, Debug)]
 pub(super) struct Ask {
     /// Only entities that pass, such as "PartitionKey eq 'DE' and Latitude gt 54.0"
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     pub(super) filter: Option<Condition>,
     /// Only these properties, between commas; Timestamp too is shown only if it is named
     #[arg(long, value_name = "NAMES", value_parser = select, default_value = "", hide_default_value = true)]

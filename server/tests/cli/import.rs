@@ -173,3 +173,15 @@ fn r_s05_entities_within_the_limits_go_in_in_every_mode() {
         assert!(shell.out(&[&import[..], &place].concat()).starts_with("1 row "), "{mode}");
     }
 }
+
+/// The name of a column is any text.
+#[test]
+fn columns_that_are_keys_may_begin_with_a_minus() {
+    on_each_place(|shell, run| {
+        shell.write("minus.csv", "-a,-b\np,1\n");
+        let keys = ["--partition-key", "-a", "--row-key", "-b"];
+        run("import minus.csv --table minus", &keys).out();
+        let expected = "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n";
+        assert_eq!(run("export --table minus", &[]).out(), expected);
+    });
+}

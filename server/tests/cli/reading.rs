@@ -60,6 +60,18 @@ fn filters_have_any_text() {
     });
 }
 
+/// A filter may begin with a number below zero.
+#[test]
+fn filters_may_begin_with_a_minus() {
+    on_each_place(|shell, run| {
+        let line = |a: i32| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{a}\",\"A\":{a}}}\n");
+        shell.write("numbers.jsonl", &(line(-3) + &line(7)));
+        run("import numbers.jsonl --table numbers", &[]).out();
+        assert_eq!(run("query numbers --json --filter", &["-1 lt A"]).out(), line(7));
+        assert_eq!(run("export --table numbers --filter", &["-1 gt A"]).out(), line(-3));
+    });
+}
+
 #[test]
 fn a_plan_is_explained() {
     let shell = Shell::new();

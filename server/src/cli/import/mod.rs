@@ -56,10 +56,10 @@ pub(super) struct Import {
     #[arg(long)]
     format: Option<Format>,
     /// The column that is the PartitionKey [default: PartitionKey]
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     partition_key: Option<String>,
     /// The column that is the RowKey [default: RowKey]
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     row_key: Option<String>,
     /// Types of columns of CSV, such as Population=Edm.Int64,Zip=Edm.String [default: what each
     /// cell looks like]
