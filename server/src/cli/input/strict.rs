@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Chain, Read};
 
 use memchr::memchr3;
 
@@ -16,7 +16,8 @@ use super::{BYTE_ORDER_MARK, Fault, Place};
 
 /// A text that is read as long as it is CSV.
 pub(super) struct Strict<R> {
-    reader: R,
+    /// What looked like the beginning of a byte order mark comes first.
+    reader: Chain<&'static [u8], R>,
     grammar: Grammar,
     /// What comes after the bytes that have passed.
     fault: Option<Fault>,
@@ -55,9 +56,16 @@ struct Grammar {
 impl<R: BufRead> Strict<R> {
     /// A text of which no record is to have more bytes than that.
     pub(super) fn new(mut reader: R, longest: usize) -> io::Result<Self> {
-        if reader.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
-            reader.consume(BYTE_ORDER_MARK.len());
+        // It may come in parts, as a pipe gives it.
+        let mut left = BYTE_ORDER_MARK;
+        while let Some((byte, rest)) = left.split_first()
+            && reader.fill_buf()?.first() == Some(byte)
+        {
+            reader.consume(1);
+            left = rest;
         }
+        let seen = BYTE_ORDER_MARK.strip_suffix(left).filter(|_| !left.is_empty());
+        let reader = seen.unwrap_or_default().chain(reader);
         let grammar = Grammar {
             state: State::Nothing,
             is_after_cr: false,
@@ -189,6 +197,25 @@ mod tests {
         }
     }
 
+    /// R-S12: whatever the parts are in which a text comes.
+    #[test]
+    fn a_byte_order_mark_is_passed_over() {
+        for (text, expected) in [
+            ("\u{feff}a,b", &["a", "b"][..]),
+            ("\u{feff}\"a\"", &["a"]),
+            // Their first one and two bytes are those of a mark.
+            ("\u{f000}", &["\u{f000}"]),
+            ("\u{fefe}a", &["\u{fefe}a"]),
+        ] {
+            for buffer in 1..5 {
+                let (records, fault) = strictly(text, buffer);
+                assert_eq!(fault, None);
+                assert_eq!(records, [(1, StringRecord::from(expected))], "{buffer} at once");
+            }
+        }
+        assert_eq!(strictly("\u{feff}", 1), (Vec::new(), None));
+    }
+
     #[test]
     fn what_is_wrong_is_told_after_the_records_before_it() {
         let open = "a quote is not closed";
@@ -213,7 +240,7 @@ mod tests {
             (&format!("a\n\n\"{}", &x.replace('x', "\n")), 1, Some((3, long))),
             (&"\n".repeat(100), 0, None),
         ] {
-            for buffer in [3, 7, 8192] {
+            for buffer in [1, 3, 7, 8192] {
                 let (read, found) = strictly(text, buffer);
                 let expected = fault.map(|(line, reason)| format!("line {line}: {reason}"));
                 assert_eq!((read.len(), found), (records, expected), "{text:?}");
@@ -224,7 +251,7 @@ mod tests {
     proptest! {
         /// What passes is read as it is without looking.
         #[test]
-        fn nothing_else_changes(text in "\u{feff}?[\",\n\r ab]{0,30}", buffer in 3usize..9) {
+        fn nothing_else_changes(text in "\u{feff}?[\",\n\r ab]{0,30}", buffer in 1usize..9) {
             let (records, fault) = strictly(&text, buffer);
             if fault.is_none() {
                 let plain: Vec<_> = reader(text.as_bytes()).records().map(Result::unwrap).collect();
@@ -234,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn each_record_has_its_line(text in "[,\n ab]{0,30}", buffer in 3usize..9) {
+        fn each_record_has_its_line(text in "[,\n ab]{0,30}", buffer in 1usize..9) {
             let lines: Vec<_> = text.split('\n').collect();
             for end in ["\n", "\r\n", "\r"] {
                 for (line, record) in strictly(&text.replace('\n', end), buffer).0 {
