@@ -201,7 +201,8 @@ fn open_locked(
     // No manifest names the place yet, or the one that does is damaged.
     let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
-    let extent = wal::Extent { first, reach: reach(&tree, log_end) };
+    let kept = tree.kept_segments();
+    let extent = wal::Extent { first, reach: reach(&tree, log_end), kept: &kept };
     let purpose = if options.read_only { wal::Purpose::Read } else { wal::Purpose::Write };
     let replayed = replaying(target, |visit| {
         wal::replay(disk, dir, extent, options.recovery, purpose, visit)

@@ -111,6 +111,11 @@ impl Tree {
         self.keep_segments(values.files().map(|file| file.id()));
     }
 
+    /// The segments that files refer to, in order, by whatever name they have.
+    pub(crate) fn kept_segments(&self) -> Vec<SegmentId> {
+        self.views.load().levels.values.files().map(|file| file.id()).collect()
+    }
+
     /// The first id for a segment of the log that no other had: none before it is of this log any more, and
     /// some were kept for their values.
     ///

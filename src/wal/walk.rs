@@ -1,7 +1,7 @@
 //! [`walk`]: reads one segment from its header to where its records end, and says what is there.
 //!
 //! A segment ends at its seal, or at its first bytes that are no record: torn, unless a record behind
-//! them, or one of a later segment, says that they were synced. Then they are damage.
+//! them, or one of a later segment, or a table file, says that they were synced. Then they are damage.
 
 use std::path::Path;
 
@@ -67,6 +67,8 @@ pub(super) enum Proof {
     Own,
     /// In a later segment: whatever is bad in it is damage.
     Later,
+    /// In table files that refer to it for their values: the same.
+    Referred,
     /// Perhaps in what cannot be read of it: whatever is bad in it and has a record behind it is damage.
     Hidden,
 }
@@ -75,7 +77,8 @@ impl Proof {
     /// Whether what stands at that place was synced, or may have been.
     fn covers(self, scan: &mut Scan, at: u64) -> Result<bool> {
         let proves = |header: &Header| self == Self::Hidden || header.durable_end > at;
-        Ok(self == Self::Later || scan.find(at, proves)?.is_some())
+        let is_known = matches!(self, Self::Later | Self::Referred);
+        Ok(is_known || scan.find(at, proves)?.is_some())
     }
 }
 
@@ -150,6 +153,7 @@ pub(super) fn walk(
         let expected = match proof {
             Proof::Own | Proof::Hidden => "a whole record, the next in order",
             Proof::Later => SYNCED_EXPECTED,
+            Proof::Referred => "a whole record or the seal, as table files refer to this segment",
         };
         let damage = Damage::new(at, expected, bad);
         match (mode, damage.in_file(&path, 0)) {

@@ -1,13 +1,15 @@
-//! R-E20, R-E21: values to 2 MiB, batches to 4 MiB, at a memory budget that is smaller.
+//! R-E20, R-E21: values to 2 MiB, batches to 4 MiB, at a memory budget that is smaller. R-E22: salvage leaves a segment of
+//! the log as it is where table files refer to values in it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use tablestone::env::SimEnv;
-use tablestone::{Batch, Database, Options};
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Batch, Database, Durability, Options, Recovery};
 
 use crate::support::fixture::value;
 use crate::support::model;
-use crate::support::sim::DIR;
+use crate::support::sim::{DIR, sim_options};
 use crate::support::{Depth, TestDb};
 
 fn incompressible(seed: u32, len: usize) -> Vec<u8> {
@@ -119,6 +121,47 @@ fn r_e20_large_and_small_values_lie_side_by_side() {
         for n in 0..100u32 {
             let found = value(t.get("p", n.to_be_bytes()).unwrap());
             assert!(found == model::value(n, 0, len(n)), "{depth:?} {n}");
+        }
+    }
+}
+
+/// A power cut has left a segment its name in the log that table files refer to, and one of its values is damaged.
+/// Nothing says that its last record was synced where nobody syncs.
+#[test]
+fn r_e22_salvage_leaves_the_values_beside_a_damaged_one_where_they_are() {
+    for durability in [Durability::Sync, Durability::Os] {
+        let env = SimEnv::new(1);
+        let options = sim_options(&env).durability(durability).large_value_bytes(200);
+        let db = Database::open(DIR, options.clone()).unwrap();
+        let t = db.create_table("t").wait().unwrap();
+        let mut batch = Batch::new("p");
+        (0..80u8).for_each(|n| _ = batch.insert([n], [n; 600]));
+        t.commit(batch).wait().unwrap();
+        db.flush().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        drop((t, db));
+
+        env.remove_file(&Path::new(DIR).join("CURRENT"));
+        let place = |name: &String| {
+            let path = Path::new(DIR).join(name);
+            let bytes = env.read_file(&path).unwrap();
+            Some((bytes.windows(600).position(|window| window == [7; 600])? as u64, path))
+        };
+        let (at, path) = env.list(DIR.as_ref()).iter().find_map(place).unwrap();
+        assert_eq!(path.extension(), Some("log".as_ref()));
+        env.flip(&path, at + 300).unwrap();
+
+        for recovery in [Recovery::Salvage, Recovery::Strict] {
+            let db = Database::open(DIR, options.clone().recovery(recovery)).unwrap();
+            let t = db.table("t").unwrap();
+            for n in 0..80 {
+                let expected = (n != 7).then(|| vec![n; 600]);
+                let found = t.get("p", [n]).unwrap().map(|row| row.value);
+                assert_eq!(found, expected, "{durability:?}, {recovery:?}");
+            }
+            db.verify().unwrap();
+            drop(t);
+            db.close().unwrap();
         }
     }
 }

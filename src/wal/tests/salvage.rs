@@ -103,3 +103,53 @@ fn salvage_goes_on_behind_missing_segments() {
     assert_eq!(replayed.next_segment_id.get(), 4);
     assert_eq!(replay_all(&env).0, found);
 }
+
+/// Salvages a log of which table files refer to one segment.
+fn salvage_keeping(env: &SimEnv, kept: u64) -> (Vec<Record>, Replayed) {
+    let kept = [SegmentId::new(kept)];
+    let extent = Extent { kept: &kept, ..Extent::since(SegmentId::NONE) };
+    let mut found = Vec::new();
+    let mut visit = |record: ReplayedRecord<'_>| {
+        found.push((record.version.ticks(), record.payload.to_vec()));
+        Ok(())
+    };
+    let (disk, mode) = (env.disk(), Recovery::Salvage);
+    let replayed = replay(&disk, dir(), extent, mode, Purpose::Write, &mut visit).unwrap();
+    (found, replayed)
+}
+
+/// R-E22: bytes beside the damaged record are still referred to. Nothing of this log was synced, so that no record says
+/// that the kept segment, or the one before, is no torn tail.
+#[test]
+fn a_segment_that_table_files_refer_to_stays_as_it_is() {
+    for (damaged, first_of_it) in [(1, 0), (2, 2)] {
+        for at in [5, 100] {
+            let env = machine(1);
+            let mut writer = create(&env);
+            let all = records(1, &[1_500; 6]);
+            append(&mut writer, &all).unwrap();
+            drop(writer);
+            env.flip(&segment(damaged), at).unwrap();
+            let kept = env.read_file(&segment(2)).unwrap();
+            let (found, replayed) = salvage_keeping(&env, 2);
+            assert_eq!(env.read_file(&segment(2)).unwrap(), kept, "damage in {damaged} at {at}");
+            assert_eq!(replayed.lost[0].file, segment(damaged));
+            let gone = if at < 64 { 2 } else { 1 };
+            assert_eq!(found, [&all[..first_of_it], &all[first_of_it + gone..]].concat());
+            assert!(replayed.torn.is_none());
+        }
+    }
+}
+
+/// R-E22: however many segments are missing before it.
+#[test]
+fn a_segment_that_table_files_refer_to_keeps_its_name() {
+    let env = machine(1);
+    let all = three_segments(&env);
+    let far = segment(500);
+    env.write_file(&far, b"no segment");
+    let (found, replayed) = salvage_keeping(&env, 500);
+    assert_eq!((found, env.read_file(&far).unwrap()), (all, b"no segment".to_vec()));
+    assert!(replayed.lost.iter().any(|lost| lost.file == far));
+    assert_eq!(replayed.next_segment_id.get(), 501);
+}
