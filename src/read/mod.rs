@@ -51,6 +51,18 @@ pub(crate) fn next_table(view: &View, from: TableId) -> Result<Option<TableId>> 
     first_table(view, &Span { low, high, partition: None, rows: None })
 }
 
+/// The last table that has anything stored, be it deleted, or one above it. No file is read.
+pub(crate) fn last_table(view: &View) -> TableId {
+    let in_files = view.levels.files().map(|(_, file)| key::table_of(&file.meta.largest));
+    let in_memory = view.memtables().filter_map(|memtable| {
+        let mut cursor = memtable.cursor();
+        cursor.seek_to_last().ok()?;
+        cursor.valid().then(|| key::table_of(cursor.key()))
+    });
+    let given_out = in_files.chain(in_memory).filter(|table| *table < TableId::LAST);
+    given_out.max().unwrap_or(TableId::CATALOG)
+}
+
 /// The table of the first key of a span, deleted or not.
 fn first_table(view: &View, span: &Span) -> Result<Option<TableId>> {
     let mut merge = Merge::new(sources(view, span)?, span.shared());

@@ -1,7 +1,8 @@
 //! The catalog: table names to incarnation ids, kept as entities of a table of the engine's own.
 //!
 //! Invariants: a name is created and dropped by a commit like any other, so the log orders it
-//! with the writes to its table (R-E17); ids are never given out twice; a dropped table's handle
+//! with the writes to its table (R-E17); ids are never given out twice, nor any under which files or the
+//! log had something at the opening, whatever became of the catalog; a dropped table's handle
 //! never writes again, because the drop holds every latch while it marks the incarnation.
 //!
 //! The catalog is partition "" of table 0: RowKey "" holds the next id, every other RowKey is a
@@ -58,10 +59,12 @@ pub struct TableList {
 }
 
 /// Names to incarnations, with the incarnations that handles are open on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Catalog {
     open: Registry,
     loads: Loads,
+    /// Under no id from this one on was anything stored when the database was opened.
+    first_free: TableId,
 }
 
 /// Why a name cannot be given, and the version from which on that is visible.
@@ -84,6 +87,12 @@ struct Entry {
 }
 
 impl Catalog {
+    /// The catalog of a database that is being opened.
+    pub(super) fn new(pipeline: &Pipeline) -> Self {
+        let first_free = read::last_table(&pipeline.tree().view()).next();
+        Self { open: Registry::default(), loads: Loads::default(), first_free }
+    }
+
     /// Under the latches it needs: creates a table, or says that it exists.
     pub(super) fn create(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
         let _latch = pipeline.latches().lock(key::hash(&names()));
@@ -102,7 +111,7 @@ impl Catalog {
     }
 
     fn create_latched(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
-        let next = match free_id(pipeline, name) {
+        let next = match self.free_id(pipeline, name) {
             Ok(next) => next,
             Err(taken) => return taken.into_applied(),
         };
@@ -112,6 +121,19 @@ impl Catalog {
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
         Applied::done(version, self.open.lock(next).enter(next, name, version))
+    }
+
+    /// The next id, if the name is free. The caller has the latch of the names.
+    fn free_id(&self, pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
+        match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
+            (Ok(Entry { id: None, .. }), Ok(next)) => {
+                Ok(next.id.map_or(self.first_free, |next| next.max(self.first_free)))
+            }
+            (Ok(entry), Ok(_)) => {
+                Err(Taken { upto: entry.version, error: Error::TableExists(name.into()) })
+            }
+            (Err(error), _) | (_, Err(error)) => Err(Taken { upto: Version::ZERO, error }),
+        }
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, or its entities are deleted if they are few
@@ -157,21 +179,21 @@ impl Catalog {
     }
 
     /// Gives out no id up to this one any more.
-    pub(super) fn skip_ids(pipeline: &Pipeline, upto: TableId) -> Result<Version> {
+    pub(super) fn skip_ids(pipeline: &Pipeline, upto: TableId) -> Result<()> {
         let names = &names();
         let _latch = pipeline.latches().lock(key::hash(names));
         let next = lookup(pipeline, NEXT_ID)?;
-        if upto < next.id.unwrap_or(TableId::FIRST) {
-            return Ok(next.version);
+        if upto >= next.id.unwrap_or(TableId::FIRST) {
+            let mut payload = Payload::default();
+            payload.rows(names, 1);
+            payload.put(NEXT_ID, &encode_id(upto.next()));
+            pipeline.submit(&Prepared::new(payload));
         }
-        let mut payload = Payload::default();
-        payload.rows(names, 1);
-        payload.put(NEXT_ID, &encode_id(upto.next()));
-        Ok(pipeline.submit(&Prepared::new(payload)))
+        Ok(())
     }
 
     /// Gives a table that has lost its name the first free one of `recovered-ID`, `recovered-ID-2` …
-    pub(super) fn name_stray(pipeline: &Pipeline, id: TableId) -> Result<(String, Version)> {
+    pub(super) fn name_stray(pipeline: &Pipeline, id: TableId) -> Result<String> {
         let names = &names();
         let _latch = pipeline.latches().lock(key::hash(names));
         let mut name = format!("recovered-{id}");
@@ -184,7 +206,8 @@ impl Catalog {
         let mut payload = Payload::default();
         payload.rows(names, 1);
         payload.put(name.as_bytes(), &encode_id(id));
-        Ok((name, pipeline.submit(&Prepared::new(payload))))
+        pipeline.submit(&Prepared::new(payload));
+        Ok(name)
     }
 
     /// The id in the value of a name, if it is one.
@@ -243,17 +266,6 @@ impl Catalog {
     /// What was done through handles on any table.
     pub(super) fn activity(&self) -> Activity {
         self.open.activity()
-    }
-}
-
-/// The next id, if the name is free. The caller has the latch of the names.
-fn free_id(pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
-    match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
-        (Ok(Entry { id: None, .. }), Ok(next)) => Ok(next.id.unwrap_or(TableId::FIRST)),
-        (Ok(entry), Ok(_)) => {
-            Err(Taken { upto: entry.version, error: Error::TableExists(name.into()) })
-        }
-        (Err(error), _) | (_, Err(error)) => Err(Taken { upto: Version::ZERO, error }),
     }
 }
 

@@ -74,8 +74,8 @@ impl Database {
         let opened = commit::open(&dir, options)?;
         let inner = Inner {
             dir,
+            catalog: Arc::new(Catalog::new(&opened.pipeline)),
             pipeline: opened.pipeline,
-            catalog: Arc::default(),
             jobs: opened.jobs,
             _lock: opened.lock,
         };
@@ -91,6 +91,10 @@ impl Database {
             // The tables whose names can be read are there nevertheless.
             Err(Error::Corruption(damage)) if salvages => report.lost.push(*damage),
             Err(error) => return Err(error),
+        }
+        if salvages {
+            // What was damaged is gone durably: so has to be there what takes its place.
+            inner.pipeline.sync()?;
         }
         Ok(Self { inner, report: Arc::new(report) })
     }

@@ -1,7 +1,9 @@
 //! Tables whose names a salvage lost.
 //!
-//! Invariant: after this, whatever rows a salvage has left are in a table that has a name, and no id under
-//! which anything is stored is given out again: no new table shows rows of an old one.
+//! Invariant: once a salvage has opened, whatever rows it has left are in a table that has a name, durably, and
+//! no id that a table has is given out again. Power that goes before may leave rows without a name, for the next
+//! salvage; no new table shows them, as the [catalog](super::catalog) gives out no id under which anything is
+//! stored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,26 +12,25 @@ use super::catalog::{Catalog, NAMES};
 use super::database::Inner;
 use super::view::{by_id, catalog};
 use crate::error::{Error, Result};
-use crate::key::{self, TableId};
+use crate::key::TableId;
 use crate::read;
 
-/// Gives names to what has lost its own, and returns them.
+/// Gives names to what has lost its own, and returns them. The caller makes them durable.
 pub(super) fn name_strays(inner: &Arc<Inner>) -> Result<Vec<String>> {
     let named = named_ids(inner)?;
-    let (stored, highest) = stored_ids(inner)?;
-    let highest = named.iter().copied().chain([highest]).max().unwrap_or(TableId::CATALOG);
     let pipeline = inner.pipeline();
-    let mut upto = Catalog::skip_ids(pipeline, highest)?;
+    let last = read::last_table(&pipeline.tree().view());
+    let stored = stored_ids(inner, last)?;
+    let highest = named.iter().copied().fold(last, TableId::max);
+    Catalog::skip_ids(pipeline, highest)?;
     let mut names = Vec::new();
     for id in stored.into_iter().filter(|id| !named.contains(id)) {
         if has_rows(inner, id)? {
-            let (name, version) = Catalog::name_stray(pipeline, id)?;
+            let name = Catalog::name_stray(pipeline, id)?;
             tracing::warn!(%name, "the name of a table is lost");
             names.push(name);
-            upto = version;
         }
     }
-    pipeline.wait(upto)?;
     Ok(names)
 }
 
@@ -43,11 +44,9 @@ fn named_ids(inner: &Arc<Inner>) -> Result<HashSet<TableId>> {
     Ok(ids)
 }
 
-/// The ids of tables under which something is stored, and one that none of them is above.
-fn stored_ids(inner: &Arc<Inner>) -> Result<(Vec<TableId>, TableId)> {
+/// The ids of tables under which something is stored; none of them is above `last`.
+fn stored_ids(inner: &Arc<Inner>, last: TableId) -> Result<Vec<TableId>> {
     let view = inner.pipeline().tree().view();
-    let largest = view.levels.files().map(|(_, file)| key::table_of(&file.meta.largest));
-    let in_files = largest.max().unwrap_or(TableId::CATALOG);
     let (mut ids, mut from) = (Vec::new(), TableId::FIRST);
     loop {
         match read::next_table(&view, from) {
@@ -55,15 +54,13 @@ fn stored_ids(inner: &Arc<Inner>) -> Result<(Vec<TableId>, TableId)> {
                 ids.push(id);
                 from = id.next();
             }
-            Ok(None) => break,
+            Ok(None) => return Ok(ids),
             // It is reported to whoever reads there; the tables behind it can still be found.
-            Err(Error::Corruption(_)) if from < in_files => from = from.next(),
-            Err(Error::Corruption(_)) => break,
+            Err(Error::Corruption(_)) if from < last => from = from.next(),
+            Err(Error::Corruption(_)) => return Ok(ids),
             Err(error) => return Err(error),
         }
     }
-    let highest = ids.last().copied().unwrap_or(TableId::CATALOG).max(in_files);
-    Ok((ids, highest))
 }
 
 /// Whether there are rows that are not deleted. What cannot be read is not given up.

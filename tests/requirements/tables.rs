@@ -1,10 +1,13 @@
 //! R-E17, R-E06: the life of tables: created once, listed in order, dropped in constant time,
-//! empty when created again.
+//! empty when created again, whatever became of the catalog.
+
+use std::path::Path;
+use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Durability, Error, Options, Precondition};
+use tablestone::{Batch, Database, Durability, Error, Options, Precondition, Recovery};
 
-use crate::support::sim::open;
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::{Depth, TestDb, all_rows};
 
 #[test]
@@ -288,4 +291,69 @@ fn r_e17_nothing_is_resurrected_by_a_crash_in_the_middle() {
         db.compact().unwrap();
         assert!(all_rows(&t).is_empty());
     }
+}
+
+/// Leaves a database of two tables with rows, of one in a file and of the other in the log, whose catalog is damaged.
+fn damage_catalog(env: &SimEnv, options: &Options) {
+    let db = Database::open(DIR, options.clone()).unwrap();
+    let [flushed, logged] = ["flushed", "logged"].map(|name| db.create_table(name).wait().unwrap());
+    db.flush().unwrap();
+    let catalog = env.list(DIR.as_ref()).into_iter().find(|name| name.ends_with(".sst")).unwrap();
+    flushed.insert("p", "r", "old").wait().unwrap();
+    db.flush().unwrap();
+    logged.insert("p", "r", "old").wait().unwrap();
+    drop((flushed, logged));
+    db.close().unwrap();
+    env.flip(&Path::new(DIR).join(catalog), 20).unwrap();
+}
+
+/// R-E22: what salvage has said stays so, though power goes before anything else is written.
+#[test]
+fn r_e17_tables_that_salvage_named_keep_their_names() {
+    let lazy = [Durability::Os, Durability::Interval(Duration::from_secs(60))];
+    for durability in [Durability::Sync].into_iter().chain(lazy) {
+        let env = SimEnv::new(1);
+        let options = sim_options(&env).durability(durability);
+        damage_catalog(&env, &options);
+        let salvage = options.clone().recovery(Recovery::Salvage);
+        let db = Database::open(DIR, salvage).unwrap();
+        let renamed = db.recovery_report().renamed_tables.clone();
+        assert_eq!(renamed, ["recovered-1", "recovered-2"]);
+        env.crash(CrashStyle::LoseUnsynced);
+        drop(db);
+
+        let db = Database::open(DIR, options).unwrap();
+        assert_eq!(db.tables(None, 100).unwrap().names, renamed, "{durability:?}");
+        for name in renamed {
+            assert_eq!(all_rows(&db.table(&name).unwrap()).len(), 1, "{durability:?}, {name}");
+        }
+        let new = db.create_table("new").wait().unwrap();
+        assert_eq!(all_rows(&new), [], "{durability:?}");
+    }
+}
+
+/// R-E22: power goes at each operation of a salvage. The catalog that is left may name no table and no next id.
+#[test]
+fn r_e17_a_new_table_is_empty_whenever_power_goes_in_a_salvage() {
+    let mut openings = 0;
+    for operations in 1.. {
+        let env = SimEnv::new(1);
+        let options = sim_options(&env);
+        damage_catalog(&env, &options);
+        env.crash_after(operations);
+        let salvaged = Database::open(DIR, options.clone().recovery(Recovery::Salvage));
+        let is_over = salvaged.map(drop).is_ok();
+        env.crash(CrashStyle::LoseUnsynced);
+        // What it did not come to is still damage.
+        if let Ok(db) = Database::open(DIR, options)
+            && let Ok(new) = db.create_table("new").wait()
+        {
+            assert_eq!(all_rows(&new), [], "after {operations} operations");
+            openings += 1;
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(openings > 1, "there is nothing that it has left half done");
 }
