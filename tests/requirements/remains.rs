@@ -69,7 +69,7 @@ fn r_e10_what_is_left_of_a_checkpoint_makes_no_database_that_is_damaged() {
             make(&env);
         }
         // Segments that have nothing go as well.
-        let db = open(&env).and_then(|db| db.close()).and_then(|()| open(&env)).unwrap();
+        let db = open(&env).and_then(Database::close).and_then(|()| open(&env)).unwrap();
         env.fail(Fault::new(Operation::Rename, "/copy/CURRENT", ErrorKind::Other));
         env.crash_after(cut);
         assert!(db.checkpoint("/copy").is_err());
