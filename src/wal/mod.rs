@@ -22,6 +22,7 @@ pub(crate) mod bench;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod group;
+mod harden;
 mod plan;
 mod prepare;
 mod record;

@@ -18,9 +18,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::record::{HEADER_BYTES, Header, NOTHING_DURABLE, TERMINATOR};
+use super::harden::harden;
+use super::record::{HEADER_BYTES, NOTHING_DURABLE};
 use super::salvage::Repairs;
-use super::scan::{Scan, WINDOW_BYTES};
+use super::scan::Scan;
 use super::segment::{self, SealedSegment, SegmentId};
 use super::walk::{Ending, Proof, SYNCED_EXPECTED, Visit, Walk, walk};
 use crate::env::{Disk, ReadAround};
@@ -382,18 +383,6 @@ impl Replay<'_> {
         Some(Torn { file, offset: walk.end, bytes })
     }
 
-    /// Makes durable what is only known to be readable, and seals what has no seal.
-    fn harden(&mut self, walk: &Walk) -> Result<()> {
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut scan = Scan::open(self.disk, self.dir, walk.id, buffer)?;
-        write_again(&mut scan, walk)?;
-        if walk.ending != Ending::Sealed {
-            seal(&scan, walk)?;
-        }
-        self.buffer = scan.into_buffer();
-        Ok(())
-    }
-
     /// The segments that were made and never written, of which the writer goes on with the first: it makes them
     /// anew, with another salt, so that a database which is only opened and closed gets no more files.
     fn split_off_unwritten(&mut self) -> Option<SegmentId> {
@@ -411,7 +400,8 @@ impl Replay<'_> {
             if self.repairs.contains(walk.id) {
                 self.repairs.rewrite(self.disk, self.dir, walk, before)?;
             } else if index >= proved && !self.is_kept(walk.id) {
-                self.harden(walk)?;
+                let buffer = std::mem::take(&mut self.buffer);
+                self.buffer = harden(self.disk, self.dir, walk, buffer)?;
             }
             before = walk.last;
         }
@@ -443,32 +433,4 @@ impl Replay<'_> {
             lost: self.lost,
         })
     }
-}
-
-/// Writes what may not be durable once more, the seal included, and syncs it. A process that was
-/// killed left its last segments unsynced, and a sync that failed may have left bytes in the system's
-/// cache that are not on the disk and that it takes for clean: written again, they are synced for certain.
-fn write_again(scan: &mut Scan, walk: &Walk) -> Result<()> {
-    let seal_bytes = if walk.ending == Ending::Sealed { HEADER_BYTES as u64 } else { 0 };
-    let end = walk.end + seal_bytes;
-    let mut at = walk.proven.max(segment::HEADER_BYTES as u64);
-    while at < end {
-        let len = (end - at).min(WINDOW_BYTES as u64) as usize;
-        let (file, path) = (Arc::clone(&scan.file), scan.path.clone());
-        let written = file.write_at(scan.bytes(at, len)?, at);
-        written.map_err(|e| Error::io("write to", &path, e))?;
-        at += len as u64;
-    }
-    scan.file.sync().map_err(|e| Error::io("sync", &scan.path, e))
-}
-
-/// Seals a segment where its records end, which are durable.
-fn seal(scan: &Scan, walk: &Walk) -> Result<()> {
-    let mut bytes = Header::seal(walk.last, walk.end).encode(scan.place(walk.end)).to_vec();
-    bytes.extend(TERMINATOR);
-    let written = scan.file.write_at(&bytes, walk.end);
-    written.map_err(|e| Error::io("write to", &scan.path, e))?;
-    scan.file.sync().map_err(|e| Error::io("sync", &scan.path, e))?;
-    let end = walk.end + bytes.len() as u64;
-    scan.file.set_len(end).map_err(|e| Error::io("set the length of", &scan.path, e))
 }
