@@ -1,0 +1,173 @@
+//! R-E22: damage after histories of any kind. Salvage opens whatever is left, shows only what was once written under a
+//! key, and what it shows stays: through the next power cut or closing, and a strict opening.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::{Database, Durability, Options, Recovery};
+
+use support::model::{Action, Condition, Key, Model, Operation, Write, dump};
+use support::sim::{DIR, Script, Step, sim_options};
+use support::strategies::{config, write};
+
+/// What becomes of a file from a place on.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Gone,
+    Cut,
+    Zeros,
+    Flipped,
+}
+
+/// Any of the files, any place in it.
+type Hit = (Index, Index, Damage);
+
+fn hit() -> impl Strategy<Value = Hit> {
+    let damage = prop_oneof![
+        1 => Just(Damage::Gone),
+        1 => Just(Damage::Cut),
+        1 => Just(Damage::Zeros),
+        4 => Just(Damage::Flipped),
+    ];
+    (any::<Index>(), any::<Index>(), damage)
+}
+
+/// Values that stay in the log where that is wanted.
+fn large_write() -> impl Strategy<Value = Write> {
+    (0u8..2, 10u8..12, 1u8..30, 300u16..1_500).prop_map(|(table, partition, rows, len)| {
+        let put = Action::Put(len);
+        let operation = |row| Operation { row, condition: Condition::None, action: put.clone() };
+        let operations = (0..rows).map(operation).collect();
+        Write::Commit { table, partition, ranges: Vec::new(), operations }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => write().prop_map(Step::Write),
+        6 => large_write().prop_map(Step::Write),
+        3 => Just(Step::Wait),
+        3 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+        2 => Just(Step::Job),
+        1 => Just(Step::Tick),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// How a life ends: closed, or by a power cut.
+fn end() -> impl Strategy<Value = Option<CrashStyle>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(CrashStyle::LoseUnsynced)),
+        Just(Some(CrashStyle::KeepAll)),
+        Just(Some(CrashStyle::Torn)),
+    ]
+}
+
+/// Lives through the steps and leaves the database closed, or as a power cut does; perhaps one after a flush, with which
+/// log segments get other names that are not durable yet.
+fn live(
+    env: &SimEnv,
+    options: &Options,
+    steps: &[Step],
+    is_flushed: bool,
+    end: Option<CrashStyle>,
+) {
+    let first = [Step::Write(Write::Create(0))];
+    let last = [end.map_or(Step::Reopen, |_| Step::Wait)];
+    let flush = is_flushed.then_some(Step::Flush);
+    let steps = first.into_iter().chain(steps.iter().cloned()).chain(last).chain(flush);
+    assert!(Script::new(env, options.clone()).run(&steps.collect::<Vec<_>>()));
+    env.crash(end.unwrap_or(CrashStyle::KeepAll));
+}
+
+/// What any state had under a key, in whatever table.
+fn ever_written(steps: &[Step]) -> BTreeSet<(Key, Vec<u8>)> {
+    let (mut model, mut ever) = (Model::default(), BTreeSet::new());
+    let writes = steps.iter().filter_map(|step| match step {
+        Step::Write(write) => Some(write),
+        _ => None,
+    });
+    for (number, write) in [&Write::Create(0)].into_iter().chain(writes).enumerate() {
+        model.apply(write, number as u32 + 1);
+        ever.extend(all(&model));
+    }
+    ever
+}
+
+fn all(model: &Model) -> impl Iterator<Item = (Key, Vec<u8>)> {
+    let rows = model.tables.values().flat_map(|table| table.iter());
+    rows.map(|(key, entity)| (key.clone(), entity.value.clone()))
+}
+
+fn damage(env: &SimEnv, (file, place, damage): &Hit) {
+    let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
+    let names: Vec<_> = names.collect();
+    if names.is_empty() {
+        return;
+    }
+    let path = Path::new(DIR).join(file.get(&names));
+    let mut bytes = env.read_file(&path).unwrap();
+    if bytes.is_empty() {
+        return;
+    }
+    let at = place.index(bytes.len());
+    match damage {
+        Damage::Gone => return env.remove_file(&path),
+        Damage::Cut => bytes.truncate(at),
+        Damage::Zeros => bytes[at..].iter_mut().take(300).for_each(|byte| *byte = 0),
+        Damage::Flipped => bytes[at] ^= 0x10,
+    }
+    env.write_file(&path, &bytes);
+}
+
+proptest! {
+    #![proptest_config(config(300, "proptest-regressions/salvage.txt"))]
+
+    #[test]
+    fn r_e22_what_salvage_shows_was_written_and_stays(
+        seed in any::<u64>(),
+        (large, lazy, is_flushed, has_current) in any::<(bool, bool, bool, bool)>(),
+        steps in vec(step(), 1..40),
+        (before, after) in (end(), end()),
+        hits in vec(hit(), 1..4),
+    ) {
+        let env = SimEnv::new(seed);
+        let durability = if lazy { Durability::Os } else { Durability::Sync };
+        let large_bytes = if large { 200 } else { 64 << 10 };
+        let options = sim_options(&env).durability(durability).large_value_bytes(large_bytes);
+        live(&env, &options, &steps, is_flushed, before);
+        if !has_current {
+            // Salvage looks at all there is, the log from its beginning included.
+            env.remove_file(&Path::new(DIR).join("CURRENT"));
+        }
+        hits.iter().for_each(|hit| damage(&env, hit));
+
+        let db = Database::open(DIR, options.clone().recovery(Recovery::Salvage)).unwrap();
+        let found = dump(&db);
+        let ever = ever_written(&steps);
+        for row in all(&found) {
+            prop_assert!(ever.contains(&row), "never written: {:?}", row.0);
+        }
+        db.verify().unwrap();
+        match after {
+            None => db.close().unwrap(),
+            Some(style) => {
+                env.crash(style);
+                drop(db);
+            }
+        }
+        let db = Database::open(DIR, options).unwrap();
+        prop_assert_eq!(dump(&db), found);
+        db.verify().unwrap();
+        let new = db.create_table("new").wait().unwrap();
+        prop_assert!(new.query().page().unwrap().is_empty(), "a new table has rows");
+    }
+}
