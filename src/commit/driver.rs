@@ -273,6 +273,12 @@ impl Pipeline {
         self.waiters.wake_through(Version::MAX).and(self.synced.wake_all())
     }
 
+    /// The same for who holds a lock that those may want who are woken: a job wakes them.
+    pub(super) fn poison_under_lock(&self, error: &Error) {
+        let woken = self.poison(error);
+        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, Box::new(move || drop(woken)));
+    }
+
     /// Publishes what is queued, and what another thread is about to publish. Gives the last version
     /// that is visible then; what became ready to be flushed is queued.
     pub(super) fn publish_all(&self) -> Version {
@@ -349,7 +355,7 @@ struct Unfinished<'a>(&'a Pipeline);
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let error = Error::Poisoned("a thread panicked while it wrote the log".into());
-        drop(self.0.poison(&error));
+        self.0.poison_under_lock(&error);
     }
 }
 

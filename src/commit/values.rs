@@ -1,13 +1,11 @@
 //! What flushes ask of the log: about the large values in it, and to give back its space.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::driver::report_segments;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
-use crate::env::JobClass;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::levels::{FlushedLog, ValueLog};
 use crate::version::Version;
 use crate::wal::{SealedSegment, SegmentId, Segments};
@@ -48,7 +46,7 @@ impl Pipeline {
         self.give_back_if_idle(last);
         let ended = self.end_segment(last);
         let durable = ended.and_then(|()| self.segments.durable_through(last));
-        durable.inspect_err(|error| self.poison_by_flush(error)).unwrap_or_default()
+        durable.inspect_err(|error| self.poison_under_lock(error)).unwrap_or_default()
     }
 
     /// Gives back what the log takes, unless something later than `last` is in it.
@@ -56,14 +54,8 @@ impl Pipeline {
         if self.give_back_if_idle(last)
             && let Err(error) = self.end_segment(last)
         {
-            self.poison_by_flush(&error);
+            self.poison_under_lock(&error);
         }
-    }
-
-    /// Whoever flushes holds a lock, which those may want who are woken.
-    fn poison_by_flush(&self, error: &Error) {
-        let woken = self.poison(error);
-        self.jobs.spawn_after(JobClass::Log, Duration::ZERO, Box::new(move || drop(woken)));
     }
 
     /// Gives back what is there for later segments, if nothing later than `last` is in the log. Says whether to

@@ -1,6 +1,7 @@
 //! Commits from tasks: a commit is a future that needs no runtime; many under way share syncs;
 //! dropping one does not undo it (R-E10).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,7 +10,8 @@ use std::time::Duration;
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Batch, Commit, Database, Durability, Error, Precondition, Version};
 
-use crate::support::sim::{DIR, open};
+use crate::support::hooked::HookedEnv;
+use crate::support::sim::{DIR, open, sim_options};
 use crate::support::task::{block_on, join_all};
 use crate::support::wait::{LIMIT, receive};
 use crate::support::{TestDb, options};
@@ -62,6 +64,39 @@ fn r_e10_a_waker_may_use_the_database() {
     for commit in commits {
         commit.wait().unwrap();
     }
+}
+
+/// And may close it where it hears that a panic ended the writing of the log.
+#[test]
+fn r_e10_a_waker_may_close_the_database_where_writing_the_log_panicked() {
+    struct Caller(Database, mpsc::Sender<Result<(), Error>>);
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            self.1.send(self.0.clone().close()).unwrap();
+        }
+    }
+    let machine = SimEnv::new(8);
+    let env = HookedEnv::new(machine.clone(), |path| {
+        assert!(!path.ends_with("0000000000000002.log-new"), "no second segment");
+        Ok(())
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let mut task = t.insert("p", "of a task", "");
+    // It does not fit the segment that begins with the table's name.
+    let lost = t.insert("p", "lost", vec![1; 100_000]);
+    let (sender, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Caller(db, sender)));
+    assert!(Pin::new(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let waited = catch_unwind(AssertUnwindSafe(|| lost.wait()));
+        sender.send(waited.is_err()).unwrap();
+    });
+    assert!(receive(&ended, "the write"), "it panics");
+    machine.run_all();
+    assert!(matches!(receive(&woken, "the task to be woken"), Err(Error::Poisoned(_))));
+    assert!(matches!(task.wait(), Err(Error::OutcomeUnknown(_))));
 }
 
 /// The write goes on when the time is up, and its outcome is given once, whoever waits for it then.
