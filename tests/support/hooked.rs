@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping};
+use tablestone::env::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, SimEnv};
 
 type Hook = dyn Fn(&Path) -> io::Result<()> + Send + Sync;
 
@@ -36,6 +36,14 @@ impl HookedEnv {
             before_lock: nothing,
             before_free_bytes: Arc::new(|| ()),
         }
+    }
+
+    /// Where who makes a second segment of the log panics.
+    pub fn with_one_segment(machine: &SimEnv) -> Self {
+        Self::new(machine.clone(), |path| {
+            assert!(!path.ends_with("0000000000000002.log-new"), "no second segment");
+            Ok(())
+        })
     }
 
     /// With that done before a file gets another name, which it is given.
