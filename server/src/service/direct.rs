@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 
 /// Why a table cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
+#[error(transparent)]
 pub(crate) enum LoadError {
     /// There can be none of that name or account.
     Refused(#[from] ServiceError),
