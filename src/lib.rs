@@ -119,6 +119,7 @@ mod options;
 mod prefetch;
 mod read;
 mod reference;
+mod salvage;
 mod sst;
 mod sync;
 mod table;

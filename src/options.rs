@@ -116,7 +116,8 @@ pub enum Recovery {
     /// is damaged, all table files are merged into new ones, which takes their space twice for that time. What
     /// is whole is there then. What was overwritten or deleted may show again, where that is among what is lost;
     /// so may what was deleted by a range (a partition, a table), as only
-    /// the manifest has some of that, or in files that had been replaced and were not removed yet.
+    /// the manifest has some of that, or in files that had been replaced and were not removed yet. If it is cut
+    /// off, by power or an error, it has to be done again: until then any other opening is refused.
     Salvage,
 }
 

@@ -1,5 +1,6 @@
 //! R-E22: damage after histories of any kind. Salvage opens whatever is left, shows only what was once written under a
-//! key, and what it shows stays: through the next power cut or closing, and a strict opening.
+//! key, and what it shows stays: through the next power cut or closing, and a strict opening. If power goes meanwhile,
+//! the next salvage shows it.
 
 mod support;
 
@@ -8,12 +9,12 @@ use std::path::Path;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::Index;
+use proptest::sample::{self, Index};
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Durability, Options, Recovery};
+use tablestone::{Database, Durability, Error, Options, Recovery, Result};
 
 use support::model::{Action, Condition, Key, Model, Operation, Write, dump};
-use support::sim::{DIR, Script, Step, sim_options};
+use support::sim::{CRASH_STYLES, DIR, Script, Step, sim_options};
 use support::strategies::{config, write};
 
 /// What becomes of a file from a place on.
@@ -88,23 +89,83 @@ fn live(
     env.crash(end.unwrap_or(CrashStyle::KeepAll));
 }
 
-/// What any state had under a key, in whatever table.
-fn ever_written(steps: &[Step]) -> BTreeSet<(Key, Vec<u8>)> {
-    let (mut model, mut ever) = (Model::default(), BTreeSet::new());
-    let writes = steps.iter().filter_map(|step| match step {
-        Step::Write(write) => Some(write),
-        _ => None,
-    });
-    for (number, write) in [&Write::Create(0)].into_iter().chain(writes).enumerate() {
-        model.apply(write, number as u32 + 1);
-        ever.extend(all(&model));
+/// A database that has lived, and was damaged.
+#[derive(Clone, Debug)]
+struct Case {
+    seed: u64,
+    is_large: bool,
+    is_lazy: bool,
+    is_flushed: bool,
+    has_current: bool,
+    steps: Vec<Step>,
+    end: Option<CrashStyle>,
+    hits: Vec<Hit>,
+}
+
+prop_compose! {
+    fn case()(
+        seed in any::<u64>(),
+        (is_large, is_lazy, is_flushed, has_current) in any::<(bool, bool, bool, bool)>(),
+        steps in vec(step(), 1..40),
+        end in end(),
+        hits in vec(hit(), 1..4),
+    ) -> Case {
+        Case { seed, is_large, is_lazy, is_flushed, has_current, steps, end, hits }
     }
-    ever
+}
+
+impl Case {
+    /// The same whenever it is made.
+    fn make(&self) -> (SimEnv, Options) {
+        let env = SimEnv::new(self.seed);
+        let durability = if self.is_lazy { Durability::Os } else { Durability::Sync };
+        let large_bytes = if self.is_large { 200 } else { 64 << 10 };
+        let options = sim_options(&env).durability(durability).large_value_bytes(large_bytes);
+        live(&env, &options, &self.steps, self.is_flushed, self.end);
+        if !self.has_current {
+            // Salvage looks at all there is, the log from its beginning included.
+            env.remove_file(&Path::new(DIR).join("CURRENT"));
+        }
+        self.hits.iter().for_each(|hit| damage(&env, hit));
+        (env, options)
+    }
+
+    fn history(&self) -> History {
+        History::of(&self.steps)
+    }
+}
+
+/// All that was the case at any time, in whatever table.
+#[derive(Default)]
+struct History {
+    written: BTreeSet<(Key, Vec<u8>)>,
+    deleted: BTreeSet<Key>,
+}
+
+impl History {
+    fn of(steps: &[Step]) -> Self {
+        let (mut model, mut history) = (Model::default(), Self::default());
+        let writes = steps.iter().filter_map(|step| match step {
+            Step::Write(write) => Some(write),
+            _ => None,
+        });
+        for (number, write) in [&Write::Create(0)].into_iter().chain(writes).enumerate() {
+            let before = keys(&model);
+            model.apply(write, number as u32 + 1);
+            history.deleted.extend(before.difference(&keys(&model)).cloned());
+            history.written.extend(all(&model));
+        }
+        history
+    }
 }
 
 fn all(model: &Model) -> impl Iterator<Item = (Key, Vec<u8>)> {
     let rows = model.tables.values().flat_map(|table| table.iter());
     rows.map(|(key, entity)| (key.clone(), entity.value.clone()))
+}
+
+fn keys(model: &Model) -> BTreeSet<Key> {
+    all(model).map(|(key, _)| key).collect()
 }
 
 fn damage(env: &SimEnv, (file, place, damage): &Hit) {
@@ -128,46 +189,80 @@ fn damage(env: &SimEnv, (file, place, damage): &Hit) {
     env.write_file(&path, &bytes);
 }
 
+fn salvage(options: &Options) -> Result<Database> {
+    Database::open(DIR, options.clone().recovery(Recovery::Salvage))
+}
+
+/// What is there, all of which was written once.
+fn dump_checked(db: &Database, history: &History) -> Model {
+    let found = dump(db);
+    for row in all(&found) {
+        assert!(history.written.contains(&row), "never written: {:?}", row.0);
+    }
+    db.verify().unwrap();
+    found
+}
+
+/// A strict opening shows just that, and no new table has any of it.
+fn check_stays(options: &Options, found: &Model) {
+    let db = Database::open(DIR, options.clone()).unwrap();
+    assert_eq!(dump(&db), *found);
+    db.verify().unwrap();
+    let new = db.create_table("new").wait().unwrap();
+    assert!(new.query().page().unwrap().is_empty(), "a new table has rows");
+}
+
 proptest! {
     #![proptest_config(config(300, "proptest-regressions/salvage.txt"))]
 
     #[test]
-    fn r_e22_what_salvage_shows_was_written_and_stays(
-        seed in any::<u64>(),
-        (large, lazy, is_flushed, has_current) in any::<(bool, bool, bool, bool)>(),
-        steps in vec(step(), 1..40),
-        (before, after) in (end(), end()),
-        hits in vec(hit(), 1..4),
-    ) {
-        let env = SimEnv::new(seed);
-        let durability = if lazy { Durability::Os } else { Durability::Sync };
-        let large_bytes = if large { 200 } else { 64 << 10 };
-        let options = sim_options(&env).durability(durability).large_value_bytes(large_bytes);
-        live(&env, &options, &steps, is_flushed, before);
-        if !has_current {
-            // Salvage looks at all there is, the log from its beginning included.
-            env.remove_file(&Path::new(DIR).join("CURRENT"));
-        }
-        hits.iter().for_each(|hit| damage(&env, hit));
-
-        let db = Database::open(DIR, options.clone().recovery(Recovery::Salvage)).unwrap();
-        let found = dump(&db);
-        let ever = ever_written(&steps);
-        for row in all(&found) {
-            prop_assert!(ever.contains(&row), "never written: {:?}", row.0);
-        }
-        db.verify().unwrap();
-        match after {
+    fn r_e22_what_salvage_shows_was_written_and_stays(case in case(), end in end()) {
+        let (env, options) = case.make();
+        let db = salvage(&options).unwrap();
+        let found = dump_checked(&db, &case.history());
+        match end {
             None => db.close().unwrap(),
             Some(style) => {
                 env.crash(style);
                 drop(db);
             }
         }
-        let db = Database::open(DIR, options).unwrap();
-        prop_assert_eq!(dump(&db), found);
-        db.verify().unwrap();
-        let new = db.create_table("new").wait().unwrap();
-        prop_assert!(new.query().page().unwrap().is_empty(), "a new table has rows");
+        check_stays(&options, &found);
+    }
+
+    /// Power that goes within a salvage costs nothing: what it would have shown is shown by the next one, and a
+    /// strict opening refuses what there is until then.
+    #[test]
+    fn r_e22_salvage_that_is_cut_off_is_done_again(
+        case in case(),
+        cut in any::<Index>(),
+        style in sample::select(&CRASH_STYLES[..]),
+    ) {
+        let (env, options) = case.make();
+        let before = env.operations();
+        let db = salvage(&options).unwrap();
+        let operations = env.operations() - before;
+        let (whole, history) = (dump(&db), case.history());
+        drop(db);
+        prop_assume!(operations > 0);
+        let shows_all = |found: &Model| {
+            let missing = keys(&whole).difference(&keys(found)).cloned().collect::<BTreeSet<_>>();
+            assert!(missing.is_subset(&history.deleted), "missing: {missing:?}");
+        };
+
+        let (env, options) = case.make();
+        env.crash_after(cut.index(operations as usize) as u64);
+        let _ = salvage(&options);
+        env.crash(style);
+        match Database::open(DIR, options.clone()) {
+            Ok(db) if db.damage().unwrap().is_empty() => shows_all(&dump(&db)),
+            Ok(_) | Err(Error::Corruption(_)) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        let db = salvage(&options).unwrap();
+        let found = dump_checked(&db, &history);
+        shows_all(&found);
+        db.close().unwrap();
+        check_stays(&options, &found);
     }
 }

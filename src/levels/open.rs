@@ -21,6 +21,7 @@ use crate::cache::BlockCache;
 use crate::env::{Disk, ReadAround, damaged_name};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::{ReadMode, Recovery};
+use crate::salvage;
 use crate::sst::{self, FileId, FileMeta, Reader};
 use crate::tombstone::RangeTombstones;
 use crate::version::Version;
@@ -48,6 +49,7 @@ impl Tree {
             read_only: context.options.read_only,
             janitor: &janitor,
         };
+        let cut_off = opening.cut_off()?;
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
         let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
@@ -60,12 +62,14 @@ impl Tree {
         } else {
             None
         };
-        let is_salvage = opening.recovery == Recovery::Salvage;
-        let is_unordered = is_salvage && opening.lacks_edits(&mut recovered)?;
+        let is_salvage = opening.is_salvage();
+        let is_unordered = is_salvage && opening.lacks_edits(&mut recovered, cut_off.is_some())?;
         let Recovered { mut inventory, newest, mut lost, .. } = recovered;
+        lost.extend(cut_off);
         let log_end = inventory.log_end;
         let mut next_file = opening.next_file(inventory.next_file)?;
         if is_unordered {
+            salvage::begin(opening.disk, opening.dir)?;
             opening.take_all(&mut inventory, &mut lost)?;
         }
         let levels = opening.levels(inventory, &mut next_file, &mut lost)?;
@@ -160,6 +164,22 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
+    fn is_salvage(&self) -> bool {
+        self.recovery == Recovery::Salvage
+    }
+
+    /// What is to be told of a salvage that was cut off, if one was.
+    ///
+    /// # Errors
+    /// That one was, unless this is salvage.
+    fn cut_off(&self) -> Result<Option<Corruption>> {
+        match salvage::check(self.disk, self.dir) {
+            Ok(()) => Ok(None),
+            Err(Error::Corruption(corruption)) if self.is_salvage() => Ok(Some(*corruption)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The first file id that was never used, not even for a file that a crash left behind.
     fn next_file(&self, of_manifest: FileId) -> Result<FileId> {
         let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
@@ -188,7 +208,8 @@ impl Opening<'_> {
             let path = self.dir.join(sst::file_name(record.meta.id));
             match self.open_file(&record, &path, &every) {
                 Ok(file) => files.push((record.level, Arc::new(file))),
-                Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
+                Err(Error::Corruption(corruption)) if self.is_salvage() => {
+                    salvage::begin(self.disk, self.dir)?;
                     let kept = self.keep_whole(&record, &path, &every, *next_file)?;
                     *next_file = FileId::new(next_file.get().saturating_add(1));
                     lost.push(self.set_aside(&record, &path, kept.as_ref(), *corruption));
@@ -215,7 +236,7 @@ impl Opening<'_> {
         for id in segments.collect::<BTreeSet<_>>() {
             match ValueFile::open(&context, id) {
                 Ok(file) => values.push(Arc::new(file)),
-                Err(Error::Corruption(corruption)) if self.recovery == Recovery::Salvage => {
+                Err(Error::Corruption(corruption)) if self.is_salvage() => {
                     lost.push(*corruption);
                 }
                 Err(error) => return Err(error),
@@ -230,7 +251,7 @@ impl Opening<'_> {
         let reader = opened.map_err(|error| missing(error, record, path))?;
         let (meta, janitor) = (record.meta.clone(), Arc::clone(self.janitor));
         let file = TableFile::new(meta, reader, record.gc_bound, path.to_owned(), janitor);
-        if self.recovery == Recovery::Salvage {
+        if self.is_salvage() {
             file.verify(values)?;
         }
         Ok(file)

@@ -43,11 +43,11 @@ impl Opening<'_> {
 
     /// Whether the manifest is damaged, or its last edits were lost, as others than those that are named
     /// have taken the place of files or of the log; notes what was lost. A torn end alone is of an edit that
-    /// was under way: all that is named is there.
-    pub(super) fn lacks_edits(&self, recovered: &mut Recovered) -> Result<bool> {
+    /// was under way: all that is named is there. Where a salvage was cut off, it may have made the log anew.
+    pub(super) fn lacks_edits(&self, recovered: &mut Recovered, was_cut_off: bool) -> Result<bool> {
         let Recovered { inventory, lost, torn, .. } = recovered;
         let there = self.files_there()?;
-        if lost.is_empty() && self.is_missing(inventory.log_start) {
+        if lost.is_empty() && (was_cut_off || self.is_missing(inventory.log_start)) {
             lost.extend(torn.take());
         }
         Ok(!lost.is_empty() || inventory.files.keys().any(|id| !there.contains(id)))

@@ -16,6 +16,7 @@ use super::manifest::{
 use crate::env::{Disk, DiskFile};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
+use crate::salvage;
 use crate::sst;
 use crate::wal::SegmentId;
 
@@ -370,6 +371,7 @@ fn valid_record(
 pub(crate) fn is_ours(name: &str) -> bool {
     name == CURRENT
         || name == CURRENT_TEMPORARY
+        || name == salvage::MARK
         || ManifestId::from_file_name(name).is_some()
         || sst::parse_file_name(name).is_some()
         || name.ends_with(".tmp")

@@ -1,8 +1,7 @@
 //! The catalog: table names to incarnation ids, kept as entities of a table of the engine's own.
 //!
 //! Invariants: a name is created and dropped by a commit like any other, so the log orders it
-//! with the writes to its table (R-E17); ids are never given out twice, nor any under which files or the
-//! log had something at the opening, whatever became of the catalog; a dropped table's handle
+//! with the writes to its table (R-E17); ids are never given out twice; a dropped table's handle
 //! never writes again, because the drop holds every latch while it marks the incarnation.
 //!
 //! The catalog is partition "" of table 0: RowKey "" holds the next id, every other RowKey is a
@@ -59,12 +58,10 @@ pub struct TableList {
 }
 
 /// Names to incarnations, with the incarnations that handles are open on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Catalog {
     open: Registry,
     loads: Loads,
-    /// Under no id from this one on was anything stored when the database was opened.
-    first_free: TableId,
 }
 
 /// Why a name cannot be given, and the version from which on that is visible.
@@ -87,12 +84,6 @@ struct Entry {
 }
 
 impl Catalog {
-    /// The catalog of a database that is being opened.
-    pub(super) fn new(pipeline: &Pipeline) -> Self {
-        let first_free = read::last_table(&pipeline.tree().view()).next();
-        Self { open: Registry::default(), loads: Loads::default(), first_free }
-    }
-
     /// Under the latches it needs: creates a table, or says that it exists.
     pub(super) fn create(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
         let _latch = pipeline.latches().lock(key::hash(&names()));
@@ -111,7 +102,7 @@ impl Catalog {
     }
 
     fn create_latched(&self, pipeline: &Pipeline, name: &str) -> Applied<Arc<Incarnation>> {
-        let next = match self.free_id(pipeline, name) {
+        let next = match free_id(pipeline, name) {
             Ok(next) => next,
             Err(taken) => return taken.into_applied(),
         };
@@ -121,19 +112,6 @@ impl Catalog {
         payload.put(name.as_bytes(), &encode_id(next));
         let version = pipeline.submit(&Prepared::new(payload));
         Applied::done(version, self.open.lock(next).enter(next, name, version))
-    }
-
-    /// The next id, if the name is free. The caller has the latch of the names.
-    fn free_id(&self, pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
-        match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
-            (Ok(Entry { id: None, .. }), Ok(next)) => {
-                Ok(next.id.map_or(self.first_free, |next| next.max(self.first_free)))
-            }
-            (Ok(entry), Ok(_)) => {
-                Err(Taken { upto: entry.version, error: Error::TableExists(name.into()) })
-            }
-            (Err(error), _) | (_, Err(error)) => Err(Taken { upto: Version::ZERO, error }),
-        }
     }
 
     /// Drops a table: its name goes, and a range tombstone covers its keys, or its entities are deleted if they are few
@@ -266,6 +244,17 @@ impl Catalog {
     /// What was done through handles on any table.
     pub(super) fn activity(&self) -> Activity {
         self.open.activity()
+    }
+}
+
+/// The next id, if the name is free. The caller has the latch of the names.
+fn free_id(pipeline: &Pipeline, name: &str) -> Result<TableId, Taken> {
+    match (lookup(pipeline, name.as_bytes()), lookup(pipeline, NEXT_ID)) {
+        (Ok(Entry { id: None, .. }), Ok(next)) => Ok(next.id.unwrap_or(TableId::FIRST)),
+        (Ok(entry), Ok(_)) => {
+            Err(Taken { upto: entry.version, error: Error::TableExists(name.into()) })
+        }
+        (Err(error), _) | (_, Err(error)) => Err(Taken { upto: Version::ZERO, error }),
     }
 }
 

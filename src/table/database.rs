@@ -16,6 +16,7 @@ use crate::commit::{self, Applied, Commit, Incarnation, Pipeline, RecoveryReport
 use crate::env::{Jobs, LockGuard};
 use crate::error::{Corruption, Error, Limit, Result};
 use crate::options::{Options, Recovery};
+use crate::salvage;
 use crate::version::Version;
 
 /// Longest table name in bytes.
@@ -74,8 +75,8 @@ impl Database {
         let opened = commit::open(&dir, options)?;
         let inner = Inner {
             dir,
-            catalog: Arc::new(Catalog::new(&opened.pipeline)),
             pipeline: opened.pipeline,
+            catalog: Arc::default(),
             jobs: opened.jobs,
             _lock: opened.lock,
         };
@@ -95,6 +96,7 @@ impl Database {
         if salvages {
             // What was damaged is gone durably: so has to be there what takes its place.
             inner.pipeline.sync()?;
+            salvage::end(&*inner.pipeline.options().env.disk(), &inner.dir)?;
         }
         Ok(Self { inner, report: Arc::new(report) })
     }

@@ -1,9 +1,8 @@
 //! Tables whose names a salvage lost.
 //!
 //! Invariant: once a salvage has opened, whatever rows it has left are in a table that has a name, durably, and
-//! no id that a table has is given out again. Power that goes before may leave rows without a name, for the next
-//! salvage; no new table shows them, as the [catalog](super::catalog) gives out no id under which anything is
-//! stored.
+//! no id that a table has, or under which anything is stored, is given out again: no new table shows rows of an old
+//! one. Until then nothing but another salvage opens the database.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -27,6 +27,7 @@ use super::walk::{Ending, Proof, SYNCED_EXPECTED, Visit, Walk, walk};
 use crate::env::{Disk, ReadAround};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
+use crate::salvage;
 use crate::version::Version;
 
 /// What a replay found.
@@ -414,6 +415,9 @@ impl Replay<'_> {
         let unwritten = self.split_off_unwritten();
         let next = unwritten.or_else(|| Some(self.walks.last()?.id.next())).unwrap_or(first);
         if purpose == Purpose::Write {
+            if !self.lost.is_empty() {
+                salvage::begin(self.disk, self.dir)?;
+            }
             self.put_in_order()?;
         }
         let obsolete =
@@ -421,7 +425,8 @@ impl Replay<'_> {
         let live = self.walks.iter().map(|walk| SealedSegment {
             id: walk.id,
             last: walk.last,
-            bytes: walk.end + HEADER_BYTES as u64,
+            // Salvage may have read what was before the log's beginning.
+            bytes: if self.mode == Recovery::Salvage { 0 } else { walk.end + HEADER_BYTES as u64 },
         });
         Ok(Replayed {
             last_version: self.last,

@@ -146,6 +146,7 @@ pub(crate) struct SealedSegment {
     pub(crate) id: SegmentId,
     /// All its records have this version or an earlier one.
     pub(crate) last: Version,
-    /// Where it ends; 0 where that is not known, of one that replay did not look at.
+    /// Where it ends; 0 where that is not known, or may not be the log's to know: of one that replay did not look at,
+    /// or salvage did.
     pub(crate) bytes: u64,
 }

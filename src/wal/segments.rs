@@ -234,8 +234,8 @@ impl Segments {
     }
 
     fn is_worth_keeping(&self, Ended { sealed, file, .. }: &Ended) -> bool {
-        // One from before the log's beginning, which an opening does not read, may have been kept for its values under
-        // a name that a crash took back: a checkpoint has the same file then.
+        // One from before the log's beginning may have been kept for its values under a name that a crash took back: a
+        // checkpoint has the same file then. Only salvage reads these, and cannot tell them from others.
         let is_ours_alone = sealed.bytes > 0;
         let is_used_soon =
             self.plan.zeros_ahead() || file.is_some() && sealed.last > self.files.lock().given_back;

@@ -389,6 +389,7 @@ fn salvage_keeps_a_damaged_manifest_aside() {
     world.env.run_all();
     let names = world.env.list(&PathBuf::from(DIR));
     assert!(names.contains(&format!("{manifest}.damaged")), "{names:?}");
+    crate::salvage::end(&*world.env.disk(), DIR.as_ref()).unwrap();
     world.options = world.options.clone().recovery(Recovery::Strict);
     world.reopen().unwrap();
     assert!(read_all(&world.tree.view(), Version::MAX).unwrap().contains_key(&b"after"[..]));

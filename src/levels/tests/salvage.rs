@@ -114,6 +114,7 @@ fn what_is_whole_of_a_damaged_file_stays_in_its_level() {
     assert_eq!((lost.len(), &lost[0].file), (1, &path));
     assert!(lost[0].found.contains(&gone), "{}", lost[0]);
     assert!(world.env.read_file(&path.with_extension("damaged")).is_ok(), "it is set aside");
+    crate::salvage::end(&*world.env.disk(), DIR.as_ref()).unwrap();
     drop(tree);
 
     world.options = world.options.clone().recovery(Recovery::Strict);

@@ -9,7 +9,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{Catalog, Entry, NEXT_ID, decode_id, encode_id, in_catalog, is_blank, lookup, names};
+use super::{
+    Catalog, Entry, NEXT_ID, decode_id, encode_id, free_id, in_catalog, is_blank, lookup, names,
+};
 use crate::commit::{Applied, Payload, Pipeline, Prepared};
 use crate::error::{Error, Result};
 use crate::key::{self, TableId};
@@ -74,7 +76,7 @@ impl Catalog {
     pub(in crate::table) fn begin_load(&self, pipeline: &Pipeline, name: &str) -> Applied<Begun> {
         let (names, loads) = (&names(), &loads());
         let _latches = pipeline.latches().lock_many([key::hash(names), key::hash(loads)]);
-        let id = match self.free_id(pipeline, name) {
+        let id = match free_id(pipeline, name) {
             Ok(next) => next,
             Err(taken) => return taken.into_applied(),
         };
