@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tablestone::env::{CrashStyle, Env, Fault, Operation, SimEnv};
-use tablestone::{Batch, Database, Error, Options, Version};
+use tablestone::{Batch, Database, Error, Options, Recovery, Version};
 
 use support::hooked::HookedEnv;
 use support::model::{dump, value};
@@ -96,10 +96,11 @@ fn survives(env: &SimEnv, options: &Options) {
 }
 
 /// R-E10: a segment that is kept for its values is in both, and no power cut makes it one that the log of either uses
-/// again: not with its other name taken back, nor where it never had that.
+/// again: not with its other name taken back, nor where it never had that, nor by salvage without a manifest.
 #[test]
 fn values_it_shares_are_left_alone_whatever_their_name() {
-    for (is_renamed, style) in [(true, CrashStyle::LoseUnsynced), (false, CrashStyle::KeepAll)] {
+    for (is_renamed, is_salvaged) in [(true, false), (false, false), (true, true), (false, true)] {
+        let style = if is_renamed { CrashStyle::LoseUnsynced } else { CrashStyle::KeepAll };
         let env = SimEnv::new(1);
         let options = sim_options(&env).large_value_bytes(1_000);
         let db = Database::open(DIR, options.clone()).unwrap();
@@ -120,7 +121,12 @@ fn values_it_shares_are_left_alone_whatever_their_name() {
         env.clear_faults();
         env.crash(style);
         drop((table, db));
-        let db = Database::open(DIR, options.clone()).unwrap();
+        let mut opened_with = options.clone();
+        if is_salvaged {
+            env.remove_file(&Path::new(DIR).join("CURRENT"));
+            opened_with = opened_with.recovery(Recovery::Salvage);
+        }
+        let db = Database::open(DIR, opened_with).unwrap();
         let table = db.table("t").unwrap();
         for round in 0..400u32 {
             table.upsert("q", round.to_be_bytes(), value(round, 1, 900)).wait().unwrap();
