@@ -93,8 +93,7 @@ impl Serve {
         let notices = self.notices();
         start_log(self.log, notices);
         let config = self.config(|name| std::env::var_os(name))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(running::serve(config, notices))
+        run(running::serve(config, notices))?
     }
 
     /// What is said here, in variables that are no options, and in the file.
@@ -158,6 +157,15 @@ fn accounts(
     Ok(Some(accounts))
 }
 
+/// Runs a server to its end, and does not wait for a checkpoint that was cut off: it may take hours, and no signal
+/// would be heard of any more.
+fn run<T>(server: impl Future<Output = T>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(server);
+    runtime.shutdown_background();
+    Ok(outcome)
+}
+
 /// Begins to log: as lines of JSON, if notices are among them.
 fn start_log(level: LevelFilter, notices: Notices) {
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -179,6 +187,8 @@ fn start_log(level: LevelFilter, notices: Notices) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     use clap::Parser;
 
@@ -188,6 +198,26 @@ mod tests {
     struct Cli {
         #[command(flatten)]
         serve: Serve,
+    }
+
+    /// R-S12: a checkpoint may take hours where files are copied, and nobody waits for one that was cut off.
+    #[test]
+    fn r_s12_what_goes_on_when_a_server_has_ended_is_not_waited_for() {
+        let (release, released) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let server = run(async {
+                let (begin, begun) = tokio::sync::oneshot::channel();
+                tokio::task::spawn_blocking(move || {
+                    let _ = begin.send(());
+                    released.recv()
+                });
+                begun.await
+            });
+            end.send(server.unwrap())
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(Ok(())));
+        drop(release);
     }
 
     fn config(arguments: &[&str]) -> Config {
