@@ -1,5 +1,7 @@
 //! Accounts: the emulator's, and others from options, environment or file.
 
+use std::collections::HashSet;
+
 use super::ConfigError;
 use crate::auth::{Account, SigningKey};
 
@@ -33,13 +35,13 @@ pub fn parse_accounts(text: &str) -> NamedKeys {
 
 /// Names and keys as accounts.
 pub(super) fn accounts(named: NamedKeys) -> Result<Vec<Account>, ConfigError> {
-    let mut accounts: Vec<Account> = Vec::with_capacity(named.len());
+    let (mut accounts, mut names) = (Vec::with_capacity(named.len()), HashSet::new());
     for (name, keys) in named {
         if !is_name(&name) {
             let name = may_be_shown(&name).then(|| name.into());
             return Err(ConfigError::AccountName { name });
         }
-        if accounts.iter().any(|account| account.name() == name) {
+        if !names.insert(name.clone()) {
             return Err(ConfigError::DuplicateAccount { name });
         }
         if keys.is_empty() {
@@ -67,6 +69,18 @@ fn may_be_shown(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// R-S01: that each name is there once takes no longer the more there are, which is seen in how long this takes:
+    /// each compared with all before it are a billion comparisons.
+    #[test]
+    fn r_s01_accounts_may_be_many() {
+        let named =
+            |count: usize| (0..count).map(|n| (format!("account{n:06}"), vec!["a2V5".into()]));
+        let all: NamedKeys = named(50_000).collect();
+        assert_eq!(accounts(all.clone()).unwrap().len(), 50_000);
+        let again = accounts(all.into_iter().chain(named(1)).collect()).unwrap_err().to_string();
+        assert_eq!(again, "account account000000 is there twice");
+    }
 
     #[test]
     fn accounts_of_the_environment() {
