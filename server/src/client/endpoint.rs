@@ -66,7 +66,8 @@ impl Endpoint {
         let trimmed = url.trim_end_matches('/');
         let uri: Uri = trimmed.parse().map_err(|_| wrong())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        let host = uri.host().filter(|_| is_http && uri.query().is_none()).ok_or_else(wrong)?;
+        let is_plain = uri.query().is_none() && !trimmed.contains('#');
+        let host = host(&uri).filter(|_| is_http && is_plain).ok_or_else(wrong)?;
         let path = uri.path().trim_start_matches('/');
         let (base, account): (_, Cow<'_, str>) = match (path, account_of_host(host)) {
             ("", Some((account, _))) => (trimmed.to_owned(), account),
@@ -131,10 +132,19 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Whether a text is a connection string with a key, or has a signature.
+/// The host of an address that has nothing beside it but a port, if that is one: what is none is taken for the
+/// scheme's where a request is sent.
+fn host(uri: &Uri) -> Option<&str> {
+    let (authority, host) = (uri.authority()?.as_str(), uri.host()?);
+    let port = authority.strip_prefix(host)?.strip_prefix(':');
+    let is_port = port.map_or(authority == host, |port| port.parse::<u16>().is_ok());
+    (is_port && !host.is_empty()).then_some(host)
+}
+
+/// Whether a text is a connection string with a key, or has a signature or a password.
 fn holds_secret(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["accountkey=", "sig="].iter().any(|secret| text.contains(secret))
+    ["accountkey=", "sig=", "@"].iter().any(|secret| text.contains(secret))
 }
 
 #[cfg(test)]
@@ -186,6 +196,26 @@ mod tests {
         }
     }
 
+    /// R-S02: a port that is none would be that of the scheme, and what no request is sent to would be told as the
+    /// server's address.
+    #[test]
+    fn r_s02_an_address_has_a_port_that_is_one_and_nothing_else() {
+        for address in [
+            "http://h:99999",
+            "http://h:99999/a",
+            "http://h:abc",
+            "http://h:",
+            "http://[::1]:70000/a",
+            "http://:10002",
+            "http://user:word@h",
+            "http://h#a",
+            "http://h/a#b",
+        ] {
+            let found = url(address, Some("a2V5"));
+            assert!(matches!(found, Err(EndpointError::Url { .. })), "{address}: {found:?}");
+        }
+    }
+
     #[test]
     fn a_key_is_needed_but_for_the_emulators_account() {
         assert!(url("http://localhost", None).is_ok());
@@ -199,7 +229,12 @@ mod tests {
     fn what_is_no_address_is_shown_without_a_key() {
         let error = |text| url(text, None).unwrap_err().to_string();
         assert!(error("nowhere").starts_with("\"nowhere\" is no address"));
-        for text in ["AccountName=mine;AccountKey=s3cret", "http://h/mine?sp=r&sig=s3cret"] {
+        let hidden = [
+            "AccountName=mine;AccountKey=s3cret",
+            "http://h/mine?sp=r&sig=s3cret",
+            "http://mine:s3cret@h",
+        ];
+        for text in hidden {
             assert!(error(text).starts_with("a text with a key is no address"), "{}", error(text));
         }
     }
