@@ -1,4 +1,4 @@
-//! What a command leaves behind that is told to stop.
+//! What a command does, and leaves behind, that is told to stop.
 
 use std::sync::mpsc;
 
@@ -43,5 +43,28 @@ fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
             assert_eq!(shell.read(name), "what was there");
             std::fs::remove_file(shell.path(name)).unwrap();
         }
+    }
+}
+
+/// A pipe is opened once somebody reads it: until then, too, the command ends as it is told. Linux: `/proc` says from
+/// when on it hears of signals itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_export_into_a_pipe_that_nobody_reads_can_be_told_to_stop() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let shell = Shell::new();
+    shell.write("rows.jsonl", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    shell.out(&["import", "rows.jsonl", "--table", "abc"]);
+    mknodat(CWD, shell.path("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    for (stop, code) in processes::STOPS {
+        let export = ["export", "--table", "abc", "-o", "pipe"];
+        let mut child = shell.command(&export).spawn().unwrap();
+        let _watched = Watched::new(&child);
+        while !processes::hears(&child, stop) {
+            std::thread::yield_now();
+        }
+        processes::tell(&child, stop);
+        assert_eq!(child.wait().unwrap().code(), Some(code));
     }
 }

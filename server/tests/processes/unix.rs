@@ -29,6 +29,13 @@ pub(crate) fn tell(child: &Child, Stop(signal): Stop) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
+/// Whether a process does something of its own when it is told so.
+pub(crate) fn hears(child: &Child, Stop(signal): Stop) -> bool {
+    let caught = status(child, "SigCgt:");
+    let caught = u64::from_str_radix(&caught, 16).expect("a number");
+    caught >> (signal.as_raw() - 1) & 1 == 1
+}
+
 /// Whether it ended for it was told to, and did nothing about that.
 pub(crate) fn was_stopped(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::TERM.as_raw())
@@ -43,9 +50,13 @@ pub(crate) fn end(id: u32) {
 
 /// The memory that a process has, in bytes.
 pub(crate) fn resident(child: &Child) -> u64 {
+    let kibibytes = status(child, "VmRSS:");
+    kibibytes.trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// What the system says of a running process.
+fn status(child: &Child, what: &str) -> String {
     let status = format!("/proc/{}/status", child.id());
     let status = std::fs::read_to_string(status).expect("a running process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
-    kibibytes << 10
+    status.lines().find_map(|line| line.strip_prefix(what)).expect(what).trim().to_owned()
 }

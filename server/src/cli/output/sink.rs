@@ -45,8 +45,17 @@ impl Output {
         let wrong = |error| format!("cannot write {}: {error}", path.display());
         // There is no moment at which a signal leaves it behind.
         let interrupts = Interrupts::new().map_err(wrong)?;
-        let (file, partial) = Partial::create(path).map_err(wrong)?;
-        interrupts.heed(partial.as_ref().map(|partial| partial.path.clone()));
+        let (file, partial) = match Partial::create(path).map_err(wrong)? {
+            Some((file, partial)) => {
+                interrupts.heed(Some(partial.path.clone()));
+                (file, Some(partial))
+            }
+            None => {
+                interrupts.heed(None);
+                // Of a pipe, this waits for a reader.
+                (File::create(path).map_err(wrong)?, None)
+            }
+        };
         let writer = if is_compressed(path) {
             FileWriter::Compressed(zstd::Encoder::new(file, 0).map_err(wrong)?)
         } else {
@@ -95,14 +104,13 @@ impl Write for Output {
 }
 
 impl Partial {
-    /// A file beside the one of that name, with its mode; none but that for a device or a pipe, which is written to
-    /// as it is.
-    fn create(path: &Path) -> io::Result<(File, Option<Self>)> {
+    /// A file beside the one of that name, with its mode; none for a device or a pipe, which is written to as it is.
+    fn create(path: &Path) -> io::Result<Option<(File, Self)>> {
         // Of a link, what it leads to is replaced.
         let name = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let found = fs::metadata(&name).ok();
         if found.as_ref().is_some_and(|found| !found.is_file()) {
-            return Ok((File::create(path)?, None));
+            return Ok(None);
         }
         let mut path = name.clone().into_os_string();
         path.push(format!(".{:08x}.partial", Uuid::new_v4().as_fields().0));
@@ -115,7 +123,7 @@ impl Partial {
         let partial = Self { path, name };
         // The process may have a mask, which takes some of it away.
         found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
-        Ok((file, Some(partial)))
+        Ok(Some((file, partial)))
     }
 
     /// Gives it its name, once the file is where no crash takes it from.
@@ -159,9 +167,9 @@ mod tests {
         let path = directory.path().join("out");
         fs::write(&path, "old").unwrap();
         let made = || {
-            let (mut file, partial) = Partial::create(&path).unwrap();
+            let (mut file, partial) = Partial::create(&path).unwrap().unwrap();
             file.write_all(b"new").unwrap();
-            (partial.unwrap(), file)
+            (partial, file)
         };
         let (partial, file) = made();
         let failed = partial.finish(&file, |_| Err(io::Error::other("a broken disk")));
@@ -192,9 +200,9 @@ mod tests {
         fs::write(&path, "old").unwrap();
         for mode in [0o600, 0o640, 0o666, 0o400] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let (file, partial) = Partial::create(&path).unwrap();
+            let (file, partial) = Partial::create(&path).unwrap().unwrap();
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, mode);
-            partial.unwrap().finish(&file, File::sync_all).unwrap();
+            partial.finish(&file, File::sync_all).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
         }
     }
