@@ -266,3 +266,24 @@ fn output_may_be_closed_early() {
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
 }
+
+/// Linux: it has a device that is full.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_named() {
+    use crate::support::finish;
+
+    let shell = Shell::new();
+    shell.write("rows.jsonl", r#"{"PartitionKey":"p","RowKey":"r"}"#);
+    shell.out(&["import", "rows.jsonl", "--table", "abc"]);
+    let full = || std::fs::File::create("/dev/full").unwrap();
+    for command in ["export --table abc", "export --table abc --format csv", "query abc", "tables"]
+    {
+        let mut command = shell.command(&command.split(' ').collect::<Vec<_>>());
+        command.stdout(full());
+        let failure = finish(command, "").failure(1);
+        assert!(failure.starts_with("error: cannot write stdout: No space left"), "{failure}");
+    }
+    let failure = shell.run(&["export", "--table", "abc", "-o", "/dev/full"]).failure(1);
+    assert!(failure.starts_with("error: cannot write /dev/full: No space left"), "{failure}");
+}

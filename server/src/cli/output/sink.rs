@@ -4,6 +4,7 @@
 //! that no other has, which ends with `.partial`, and whatever had the name is as it was, also after a crash; what is
 //! given up is removed, also by what tells the process to stop.
 
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind::{self, InvalidInput, PermissionDenied, Unsupported};
 use std::io::{self, BufWriter, IntoInnerError, StdoutLock, Write};
@@ -19,7 +20,7 @@ use crate::cli::system;
 /// Where a command writes.
 pub(in crate::cli) enum Output {
     Stdout(BufWriter<StdoutLock<'static>>),
-    File { writer: FileWriter, partial: Option<Partial> },
+    File { path: PathBuf, writer: FileWriter, partial: Option<Partial> },
 }
 
 /// A file, compressed if its name asks for that.
@@ -42,7 +43,7 @@ impl Output {
 
     /// A new file, compressed if its name ends with `.zst`.
     pub(in crate::cli) fn file(path: &Path) -> Result<Self, CliError> {
-        let wrong = |error| format!("cannot write {}: {error}", path.display());
+        let wrong = |error| unwritten(path.display(), &error);
         // There is no moment at which a signal leaves it behind.
         let interrupts = Interrupts::new().map_err(wrong)?;
         let (file, partial) = match Partial::create(path).map_err(wrong)? {
@@ -61,17 +62,18 @@ impl Output {
         } else {
             FileWriter::Plain(BufWriter::new(file))
         };
-        Ok(Self::File { writer, partial })
+        Ok(Self::File { path: path.to_owned(), writer, partial })
     }
 
     /// Writes what is still in memory, and gives a file its name.
     pub(in crate::cli) fn finish(mut self) -> Result<(), CliError> {
         self.flush()?;
-        let Self::File { writer, partial } = self else { return Ok(()) };
+        let Self::File { path, writer, partial } = self else { return Ok(()) };
         let file = match writer {
-            FileWriter::Plain(writer) => writer.into_inner().map_err(IntoInnerError::into_error)?,
-            FileWriter::Compressed(encoder) => encoder.finish()?,
+            FileWriter::Plain(writer) => writer.into_inner().map_err(IntoInnerError::into_error),
+            FileWriter::Compressed(encoder) => encoder.finish(),
         };
+        let file = file.map_err(|error| unwritten(path.display(), &error))?;
         partial.map_or(Ok(()), |partial| partial.finish(&file, File::sync_all))
     }
 
@@ -86,9 +88,15 @@ impl Output {
     fn told_apart<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         outcome.map_err(|error| match (self, error.kind()) {
             (Self::Stdout(_), ErrorKind::BrokenPipe) => io::Error::other(Closed),
-            _ => error,
+            (Self::Stdout(_), _) => unwritten("stdout", &error),
+            (Self::File { path, .. }, _) => unwritten(path.display(), &error),
         })
     }
+}
+
+/// The error of what cannot be written.
+fn unwritten(what: impl Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {what}: {error}"))
 }
 
 impl Write for Output {
@@ -132,7 +140,7 @@ impl Partial {
         file: &File,
         mut sync: impl FnMut(&File) -> io::Result<()>,
     ) -> Result<(), CliError> {
-        let wrong = |error| format!("cannot write {}: {error}", self.name.display());
+        let wrong = |error| unwritten(self.name.display(), &error);
         sync(file).map_err(wrong)?;
         fs::rename(&self.path, &self.name).map_err(wrong)?;
         let parent = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
