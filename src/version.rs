@@ -43,7 +43,7 @@ impl Version {
         self.0
     }
 
-    /// The version of an instant; an instant before 1601 is [`Version::ZERO`].
+    /// The version of the tick that an instant is in; an instant before 1601 is [`Version::ZERO`].
     #[must_use]
     pub fn from_system_time(time: SystemTime) -> Self {
         let ticks = |d: Duration| {
@@ -52,7 +52,11 @@ impl Version {
         };
         Self(match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(since) => TICKS_TO_UNIX_EPOCH.saturating_add(ticks(since)),
-            Err(before) => TICKS_TO_UNIX_EPOCH.saturating_sub(ticks(before.duration())),
+            Err(before) => {
+                // The tick that it is in begins before it.
+                let part = Duration::from_nanos(u64::from(NANOS_PER_TICK) - 1);
+                TICKS_TO_UNIX_EPOCH.saturating_sub(ticks(before.duration().saturating_add(part)))
+            }
         })
     }
 
@@ -106,6 +110,19 @@ mod tests {
         for (nanos, ticks) in [(99, 0), (100, 1), (999_999_999, 9_999_999)] {
             let version = Version::from_system_time(since_epoch(nanos));
             assert_eq!(version.ticks(), TICKS_TO_UNIX_EPOCH + TICKS_PER_SECOND + ticks);
+        }
+    }
+
+    /// R-D01: on either side of the epoch it is the tick that the instant is in. Linux: not every clock has nanoseconds.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn r_d01_what_is_shorter_than_a_tick_does_not_count_before_the_epoch_either() {
+        for (nanos, ticks) in [(1, 1), (100, 1), (101, 2), (1_000_000_001, 10_000_001)] {
+            let instant = SystemTime::UNIX_EPOCH - Duration::from_nanos(nanos);
+            let version = Version::from_system_time(instant);
+            assert_eq!(version.ticks(), TICKS_TO_UNIX_EPOCH - ticks, "{nanos} ns before");
+            let begins = version.to_system_time().unwrap();
+            assert!(begins <= instant && instant < version.next().to_system_time().unwrap());
         }
     }
 }
