@@ -240,7 +240,7 @@ impl Options {
     /// them have their room always, and the cache has what they leave, of which a 96th at most is taken at
     /// once. Default 256 MiB, or, where that is less, a quarter of what the process may have
     /// ([`Disk::memory_bytes`](crate::env::Disk::memory_bytes)), though at least 8 MiB. It may be 64 KiB to
-    /// 16 TiB, to 1 GiB where addresses have 32 bits.
+    /// 16 TiB, to 1 GiB where addresses have 32 bits; of what is more than that memory no more than it counts.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = Some(bytes);
@@ -252,12 +252,12 @@ impl Options {
         self.memory_budget.unwrap_or(DEFAULT_MEMORY)
     }
 
-    /// Settles the memory budget, if nothing was said of it, for a process that may have `memory` bytes.
+    /// Settles the memory budget for a process that may have `memory` bytes.
     pub(crate) fn fit(&mut self, memory: Option<u64>) {
-        let part = memory.and_then(|bytes| usize::try_from(bytes / DEFAULT_PART).ok());
-        let fitting =
-            part.map_or(DEFAULT_MEMORY, |part| part.clamp(LEAST_DEFAULT_MEMORY, DEFAULT_MEMORY));
-        self.memory_budget.get_or_insert(fitting);
+        let most = memory.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        let fitting = (most / DEFAULT_PART).clamp(LEAST_DEFAULT_MEMORY, DEFAULT_MEMORY);
+        let most = most.max(LEAST_DEFAULT_MEMORY);
+        self.memory_budget = Some(self.memory_budget.map_or(fitting, |said| said.min(most)));
     }
 
     /// From which length on values stay where the log wrote them. For tests, which would take long
@@ -326,7 +326,7 @@ pub(crate) fn check_rules(rules: impl IntoIterator<Item = (bool, &'static str)>)
 const DEFAULT_MEMORY: usize = 256 << 20;
 /// More leaves pages of files little: with 256 MiB for the process a server has 0.9 of the rate with half of them, and
 /// with all 0.6 to 0.9 of the gets and a tenth of the ranges (DESIGN.md, 10.1).
-const DEFAULT_PART: u64 = 4;
+const DEFAULT_PART: usize = 4;
 /// The budget is not less by itself.
 const LEAST_DEFAULT_MEMORY: usize = 8 << 20;
 /// No memory budget is larger.

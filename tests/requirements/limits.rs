@@ -183,7 +183,8 @@ fn r_e07_a_batch_may_let_its_merges_grow() {
     assert_eq!(t.get("p", "b").unwrap().unwrap().value, [2; 5000]);
 }
 
-/// Of itself the memory budget is what a process can spare that has little: pages of files need memory, too.
+/// Of itself the memory budget is what a process can spare that has little: pages of files need memory, too. Whatever
+/// is said, it is no more than there is.
 #[test]
 fn a_memory_budget_is_by_default_a_quarter_of_little_memory() {
     let budget = |memory: Option<u64>, options: Options| {
@@ -202,6 +203,8 @@ fn a_memory_budget_is_by_default_a_quarter_of_little_memory() {
     ] {
         assert_eq!(budget(memory, Options::default()), expected, "{memory:?}");
     }
-    let said = Options::default().memory_budget(300 << 20);
-    assert_eq!(budget(Some(512 << 20), said), 300 << 20);
+    let said = |bytes| Options::default().memory_budget(bytes);
+    assert_eq!(budget(Some(512 << 20), said(300 << 20)), 300 << 20);
+    assert_eq!(budget(Some(32 << 20), said(1 << 30)), 32 << 20);
+    assert_eq!(budget(Some(0), said(64 << 10)), 64 << 10);
 }
