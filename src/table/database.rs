@@ -175,7 +175,11 @@ impl Database {
     /// returns.
     pub fn table(&self, name: &str) -> Result<Table> {
         check_name(name)?;
-        let incarnation = self.inner.catalog.open(&self.inner.pipeline, name)?;
+        let incarnation = match self.inner.catalog.open(&self.inner.pipeline, name) {
+            // What became of the name in commits that the log failed with is never shown.
+            Err(Error::Poisoned(_)) => self.snapshot().incarnation(name)?,
+            opened => opened?,
+        };
         Ok(Table::new(Arc::clone(&self.inner), incarnation))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::catalog::TableList;
 use super::database::{Inner, check_name};
 use super::view::{TableView, catalog, list_names};
+use crate::commit::Incarnation;
 use crate::error::Result;
 use crate::version::Version;
 
@@ -65,9 +66,14 @@ impl Snapshot {
     /// [`Database::table`](crate::Database::table).
     pub fn table(&self, name: &str) -> Result<TableView> {
         check_name(name)?;
+        let (inner, incarnation) = (Arc::clone(&self.pin.inner), self.incarnation(name)?);
+        Ok(TableView { inner, incarnation, snapshot: Some(self.clone()) })
+    }
+
+    /// The incarnation that a name stood for then.
+    pub(super) fn incarnation(&self, name: &str) -> Result<Arc<Incarnation>> {
         let inner = &self.pin.inner;
-        let incarnation = inner.catalog().open_at(inner.pipeline(), name, self.version())?;
-        Ok(TableView { inner: Arc::clone(inner), incarnation, snapshot: Some(self.clone()) })
+        inner.catalog().open_at(inner.pipeline(), name, self.version())
     }
 
     /// Names of up to `limit` tables that there were then, of one at least, in byte order, from `from` on, inclusive.

@@ -139,6 +139,33 @@ fn r_e10_what_was_durable_before_the_log_failed_is_acknowledged_after() {
     }
 }
 
+/// Reads go on: what the log failed with is never shown, neither of entities nor of tables.
+#[test]
+fn r_e10_tables_are_opened_as_readers_see_them_after_the_log_failed() {
+    for durability in [Durability::Sync, LAZY[0], LAZY[1]] {
+        for is_drop in [true, false] {
+            let env = SimEnv::new(35);
+            let db = Database::open(DIR, sim_options(&env).durability(durability)).unwrap();
+            let held = db.create_table("old").wait().unwrap();
+            held.insert("p", "r", "v").durable().wait().unwrap();
+            let is_synced = durability == Durability::Sync;
+            let on = if is_synced { Operation::Sync } else { Operation::Write };
+            env.fail(Fault::new(on, ".log", ErrorKind::Other));
+            let failed = match is_drop {
+                true => db.drop_table("old").wait().map(drop),
+                false => db.create_table("new").wait().map(drop),
+            };
+            assert!(matches!(failed, Err(Error::OutcomeUnknown(_))), "{failed:?}");
+            assert_eq!(db.tables(None, 10).unwrap().names, ["old"]);
+            let old = db.table("old").unwrap();
+            assert!(old.exists("p", "r").unwrap() && held.exists("p", "r").unwrap());
+            assert!(matches!(old.upsert("p", "r", "").wait(), Err(Error::Poisoned(_))));
+            let new = db.table("new");
+            assert!(matches!(new, Err(Error::TableNotFound(_))), "{durability:?}: {new:?}");
+        }
+    }
+}
+
 /// What wakes a task is the caller's code, which may come back with more to sync.
 #[test]
 fn r_e10_who_is_woken_may_sync() {
