@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::values::Values;
+use super::values::{self, Values};
 use crate::entry::{Cursor, Kind};
 use crate::env::{Backing, Disk, JobClass, Jobs};
 use crate::error::Result;
@@ -84,6 +84,24 @@ impl TableFile {
             cursor.next()?;
         }
         Ok(())
+    }
+
+    /// Bytes of the large values that it refers to with `low <= key < high`, counted until they are as many as wanted.
+    pub(super) fn referenced_between(&self, low: &[u8], high: &[u8], wanted: u64) -> Result<u64> {
+        if self.meta.referenced.is_empty() {
+            return Ok(0);
+        }
+        let (mut cursor, mut bytes) = (self.reader.passing_cursor(), 0);
+        cursor.seek(low)?;
+        while bytes < wanted
+            && let Some(entry) = cursor.entry().filter(|entry| *entry.key < *high)
+        {
+            if entry.kind == Kind::Reference {
+                bytes += values::len(entry.value)?;
+            }
+            cursor.next()?;
+        }
+        Ok(bytes)
     }
 
     /// The file is in no state any more; the last one to hold it has it removed.

@@ -88,14 +88,15 @@ impl Tree {
     /// Whether the deletions in a memtable hide about so many bytes of files.
     ///
     /// # Errors
-    /// What reading the blocks reports in which deleted ranges end.
+    /// What reading the blocks reports in which deleted ranges end, and those between that refer to large values.
     pub(crate) fn hides(&self, memtable: &Memtable, bytes: u64) -> Result<bool> {
         let state = &self.views.load().levels;
         let mut hidden = 0;
         for tombstone in memtable.range_tombstones().iter() {
             let (low, high) = (&*tombstone.start, &*tombstone.end);
             for (_, file) in state.files().filter(|(_, file)| file.overlaps(low, high)) {
-                hidden += file.meta.with_values(file.reader.estimate(low, high)?.bytes);
+                hidden += file.reader.estimate(low, high)?.bytes;
+                hidden += file.referenced_between(low, high, bytes.saturating_sub(hidden))?;
             }
             if hidden >= bytes {
                 return Ok(true);

@@ -42,6 +42,11 @@ fn decode(stored: &[u8]) -> Result<Reference> {
     Reference::decode(stored).map_err(|damage| damage.in_file(Path::new("a table file"), 0))
 }
 
+/// The length of the value that stored bytes of an entry refer to.
+pub(super) fn len(stored: &[u8]) -> Result<u64> {
+    decode(stored).map(|reference| u64::from(reference.len))
+}
+
 /// A kept segment of a state.
 #[derive(Clone)]
 struct Kept {

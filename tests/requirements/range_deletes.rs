@@ -331,6 +331,32 @@ fn r_e19_space_comes_back_though_nothing_else_is_written() {
     }
 }
 
+/// Also where it is large values, to which little refers of what is in the same file.
+#[test]
+fn r_e19_the_space_of_a_few_large_values_comes_back_though_nothing_else_is_written() {
+    let env = SimEnv::new(7);
+    // A memtable of 128 KiB.
+    let db = Database::open(DIR, sim_options(&env).memory_budget(1 << 20)).unwrap();
+    let small = db.create_table("small").wait().unwrap();
+    let large = db.create_table("large").wait().unwrap();
+    small.import((0..1000u32).map(|n| ("p", n.to_be_bytes(), value(n, 0, 60)))).unwrap();
+    for n in 0..10u32 {
+        large.insert("p", n.to_be_bytes(), value(n, 0, u16::MAX).repeat(2)).wait().unwrap();
+    }
+    db.compact().unwrap();
+    let rest = || {
+        for _ in 0..5 {
+            env.advance(Duration::from_secs(6));
+            env.run_all();
+        }
+        db.stats().value_bytes
+    };
+    assert!(rest() > 1_000_000);
+    db.drop_table("large").wait().unwrap();
+    assert_eq!(rest(), 0);
+    assert_eq!(small.query().page().unwrap().len(), 1000);
+}
+
 /// Range deletions fill a memtable as entries do: what they delete gives its space back, and the log its own,
 /// however little else is written.
 #[test]
