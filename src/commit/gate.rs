@@ -130,18 +130,16 @@ impl Gate {
     pub(super) fn wait(&mut self, pipeline: &Pipeline) -> Result<()> {
         let opened = self.wait_until_open(pipeline);
         self.leave(pipeline);
-        self.count(pipeline);
         opened
     }
 
-    /// Nobody waits any more; to be called before it is dropped.
+    /// Nobody waits any more, and it counts for how long somebody did; to be called before it is dropped.
     pub(super) fn leave(&mut self, pipeline: &Pipeline) {
         pipeline.tree().waiters().deregister(&mut self.place);
-    }
-
-    fn count(&self, pipeline: &Pipeline) {
-        let now = pipeline.clock().monotonic();
-        pipeline.tree().count_wait(now.saturating_sub(self.waiting_since.unwrap_or(now)));
+        if let Some(since) = self.waiting_since.take() {
+            let now = pipeline.clock().monotonic();
+            pipeline.tree().count_wait(now.saturating_sub(since));
+        }
     }
 
     fn wait_until_open(&mut self, pipeline: &Pipeline) -> Result<()> {
@@ -202,7 +200,6 @@ impl Gate {
             Err(error) => Err(error),
         };
         self.leave(pipeline);
-        self.count(pipeline);
         Poll::Ready(outcome)
     }
 

@@ -128,6 +128,21 @@ fn r_e24_nothing_is_kept_of_a_task_that_heard_it_is_busy() {
     assert_eq!((after.stalls, after.stall_time), (before.stalls + 1, before.stall_time + TIMEOUT));
 }
 
+/// R-E23: also a write whose caller gives it up has waited until then, unless nobody waited for it.
+#[test]
+fn r_e23_a_write_that_is_given_up_counts_as_one_that_waited() {
+    let (machine, db, t) = stuck_sim();
+    let before = db.stats();
+    let mut commit = t.insert("p", "late", "");
+    assert!(Pin::new(&mut commit).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    machine.advance(TIMEOUT / 2);
+    drop(commit);
+    drop(t.insert("p", "later", ""));
+    let after = db.stats();
+    let waited = (before.stalls + 1, before.stall_time + TIMEOUT / 2);
+    assert_eq!((after.stalls, after.stall_time), waited);
+}
+
 /// However often a task is polled, one timer wakes it: by the waker it had last.
 #[test]
 fn r_e24_a_task_that_is_polled_often_sets_one_timer() {
