@@ -206,11 +206,24 @@ impl Segments {
         self.disk.open_for_blocks(path).map_err(|e| Error::io("open", path, e))
     }
 
-    /// A spare file under this name that begins with the header, with its length.
+    /// A spare file under this name that begins with the header, with its length. Nothing is left of one that
+    /// cannot be used again.
     fn recycle(&self, header: &Header, new: &Path) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
-        let Some(Spare { path, file, .. }) = self.files.lock().spares.take() else {
-            return Ok(None);
-        };
+        let Some(spare) = self.files.lock().spares.take() else { return Ok(None) };
+        let path = spare.path.clone();
+        let recycled = self.try_recycle(spare, header, new);
+        if recycled.is_err() {
+            let _ = self.remove(&path);
+        }
+        recycled
+    }
+
+    fn try_recycle(
+        &self,
+        Spare { path, file, .. }: Spare,
+        header: &Header,
+        new: &Path,
+    ) -> Result<Option<(Arc<dyn DiskFile>, u64)>> {
         let file = file.map_or_else(|| self.open(&path), Ok)?;
         let len = file.len().map_err(|e| Error::io("read the length of", &path, e))?;
         if self.plan.is_too_long(len) {

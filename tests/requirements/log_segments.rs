@@ -1,11 +1,12 @@
-//! R-E24: what is done with the log's files behind it keeps no commit waiting.
+//! R-E24: what is done with the log's files behind it keeps no commit waiting, and leaves none in vain.
 
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use tablestone::Database;
-use tablestone::env::SimEnv;
+use tablestone::env::{Fault, Operation, SimEnv};
 
 use crate::support::all_rows;
 use crate::support::hooked::HookedEnv;
@@ -48,4 +49,29 @@ fn r_e24_a_commit_that_freezes_does_not_wait_for_a_segment_to_be_let_go() {
         flush.join().unwrap().unwrap();
     });
     assert_eq!(all_rows(&t).len(), rows as usize);
+}
+
+/// No later segment would be made of it, and it would be there until the next opening.
+#[test]
+fn r_e19_a_file_that_cannot_be_used_again_is_removed() {
+    let machine = SimEnv::new(1);
+    let db = Database::open(DIR, sim_options(&machine).memory_budget(1 << 20)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    let write = |rows: std::ops::Range<u32>| {
+        for row in rows {
+            t.upsert("p", row.to_be_bytes(), [7; 2_000]).wait().unwrap();
+            machine.run_all();
+        }
+    };
+    let spares = || -> Vec<String> {
+        let names = machine.list(DIR.as_ref()).into_iter();
+        names.filter(|name| name.ends_with(".log-spare")).collect()
+    };
+    write(0..500);
+    let earlier = spares();
+    assert!(!earlier.is_empty());
+    let refused = Fault::new(Operation::Rename, &earlier[0], ErrorKind::Other);
+    machine.fail(Fault { times: 1, ..refused });
+    write(0..500);
+    assert!(spares().iter().all(|name| !earlier.contains(name)), "{earlier:?}, {:?}", spares());
 }
