@@ -348,7 +348,7 @@ fn r_e17_a_salvage_that_is_cut_off_is_done_again() {
         let opened = Database::open(DIR, options.clone());
         match opened.and_then(|db| db.create_table("new").wait()) {
             Ok(new) => {
-                assert!(is_over && all_rows(&new).is_empty(), "after {operations} operations")
+                assert!(is_over && all_rows(&new).is_empty(), "after {operations} operations");
             }
             Err(Error::Corruption(damage)) => {
                 refused += usize::from(damage.file.ends_with("SALVAGE"));
