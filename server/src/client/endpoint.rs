@@ -38,8 +38,13 @@ pub enum EndpointError {
         account: Box<str>,
     },
     /// The account's key is none.
-    #[error(transparent)]
-    Key(#[from] InvalidKey),
+    #[error("the key of account {account} (TABLESTONE_KEY, or AccountKey): {reason}")]
+    Key {
+        /// The account.
+        account: Box<str>,
+        /// Why.
+        reason: InvalidKey,
+    },
 }
 
 /// The address of an account's tables, and the key that signs requests to them.
@@ -80,7 +85,11 @@ impl Endpoint {
             None if account == DEVELOPMENT_ACCOUNT => DEVELOPMENT_KEY,
             None => return Err(EndpointError::NoKey { account: account.into() }),
         };
-        Ok(Self { base: base.into(), account: account.into(), key: SigningKey::parse(key)? })
+        let account: Box<str> = account.into();
+        match SigningKey::parse(key) {
+            Ok(key) => Ok(Self { base: base.into(), account, key }),
+            Err(reason) => Err(EndpointError::Key { account, reason }),
+        }
     }
 
     /// The endpoint of a connection string, as Azure's portal and SDKs have it.
@@ -222,6 +231,7 @@ mod tests {
         let error = url("http://localhost/mine", None).unwrap_err().to_string();
         assert_eq!(error, "the key of account mine is missing: set TABLESTONE_KEY to it");
         let error = url("http://localhost/mine", Some("secret!")).unwrap_err().to_string();
+        assert!(error.starts_with("the key of account mine (TABLESTONE_KEY, or AccountKey): "));
         assert!(error.contains("base64") && !error.contains("secret"), "{error}");
     }
 
