@@ -266,3 +266,31 @@ proptest! {
         check_stays(&options, &found);
     }
 }
+
+/// R-E22: a manifest that cannot be read is not written over. Power that goes meanwhile could leave a new beginning
+/// before what it has.
+#[test]
+fn r_e22_no_part_of_an_old_manifest_comes_to_life() {
+    for (seed, cut) in (0..20).flat_map(|seed| (8..20).map(move |cut| (seed, cut))) {
+        let env = SimEnv::new(seed);
+        let options = sim_options(&env).durability(Durability::Os).large_value_bytes(200);
+        let db = Database::open(DIR, options.clone()).unwrap();
+        db.create_table("t").wait().unwrap().insert("p", "r", [1; 400]).wait().unwrap();
+        db.flush().unwrap();
+        env.crash(CrashStyle::LoseUnsynced);
+        drop(db);
+        let lost = |name: &String| name == "CURRENT" || name.ends_with(".sst");
+        let names = env.list(DIR.as_ref());
+        names
+            .iter()
+            .filter(|name| lost(name))
+            .for_each(|name| env.remove_file(&Path::new(DIR).join(name)));
+        env.flip(&Path::new(DIR).join("MANIFEST-000001"), 0).unwrap();
+
+        env.crash_after(cut);
+        let _ = salvage(&options);
+        env.crash(CrashStyle::Torn);
+        let found = dump(&salvage(&options).unwrap());
+        assert_eq!(keys(&found).len(), 1, "power went after {cut} operations, seed {seed}");
+    }
+}

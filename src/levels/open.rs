@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::edit::{FileRecord, Inventory};
 use super::file::{Janitor, TableFile};
 use super::manifest::{CURRENT_TEMPORARY, ManifestId};
-use super::recover::{Recovered, make_durable, recover};
+use super::recover::{Recovered, make_durable, newest_manifest, recover};
 use super::state::{LevelState, assemble};
 use super::tree::{Found, OpenContext, Opened, Tree};
 use super::value_file::{ValueContext, ValueFile};
@@ -52,10 +52,10 @@ impl Tree {
         let cut_off = opening.cut_off()?;
         let recovered = recover(opening.disk, opening.dir, opening.recovery)?;
         let is_new = recovered.is_none();
-        let mut recovered = recovered.unwrap_or_else(Recovered::nothing);
-        if is_new {
-            recovered.inventory.log_start = opening.oldest_segment()?;
-        }
+        let mut recovered = match recovered {
+            Some(recovered) => recovered,
+            None => opening.nothing()?,
+        };
         recovered.lost.extend(unreadable(around.as_ref()));
         let manifest_tail = if !is_new && recovered.lost.is_empty() && !opening.read_only {
             make_durable(&*context.disk, opening.dir, recovered.end)?
@@ -188,11 +188,13 @@ impl Opening<'_> {
         Ok(of_manifest.max(after))
     }
 
-    /// Of the log; the first there is to be, if there is none.
-    fn oldest_segment(&self) -> Result<SegmentId> {
+    /// For a directory that holds no database yet. Its log begins with the oldest segment there is, or with the first.
+    fn nothing(&self) -> Result<Recovered> {
         let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
+        let mut nothing = Recovered::nothing(newest_manifest(&names));
         let oldest = names.iter().filter_map(|name| SegmentId::from_name(name)).min();
-        Ok(oldest.unwrap_or(SegmentId::FIRST))
+        nothing.inventory.log_start = oldest.unwrap_or(SegmentId::FIRST);
+        Ok(nothing)
     }
 
     fn levels(

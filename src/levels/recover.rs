@@ -34,10 +34,10 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// For a directory that holds no database yet.
-    pub(crate) fn nothing() -> Self {
-        let (inventory, newest) = (Inventory::new(), ManifestId::NONE);
-        Self { inventory, newest, lost: Vec::new(), torn: None, end: None }
+    /// Where no manifest can be read, of which the newest may be there nevertheless: it is not written over, as power that
+    /// goes meanwhile could leave parts of both.
+    pub(super) fn nothing(newest: ManifestId) -> Self {
+        Self { inventory: Inventory::new(), newest, lost: Vec::new(), torn: None, end: None }
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn make_durable(disk: &dyn Disk, dir: &Path, end: Option<End>) -> Res
     Ok(end.map(|end| Tail::new(file, path, id, end)))
 }
 
-fn newest_manifest(names: &[String]) -> ManifestId {
+pub(super) fn newest_manifest(names: &[String]) -> ManifestId {
     names.iter().filter_map(|n| ManifestId::from_file_name(n)).max().unwrap_or(ManifestId::NONE)
 }
 
@@ -129,7 +129,7 @@ fn salvage(
             return Ok(Some(Recovered { inventory, newest, lost, torn, end: None }));
         }
     }
-    Ok(Some(Recovered { newest, lost: vec![corruption], ..Recovered::nothing() }))
+    Ok(Some(Recovered { lost: vec![corruption], ..Recovered::nothing(newest) }))
 }
 
 /// A file that is read from its beginning.

@@ -79,7 +79,7 @@ fn a_manifest_that_goes_on_is_replaced_when_it_has_grown() {
     let mut numbers = Vec::new();
     for step in 1..8 {
         let found = recover(&*disk, Path::new(DIR), Recovery::Strict).unwrap();
-        let found = found.unwrap_or_else(Recovered::nothing);
+        let found = found.unwrap_or_else(|| Recovered::nothing(ManifestId::NONE));
         let tail = make_durable(&*disk, Path::new(DIR), found.end).unwrap();
         let manifest = Manifest::new(env.disk(), DIR.into(), found.newest);
         let mut manifest = manifest.with_tail(tail);
