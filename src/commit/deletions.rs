@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::pipeline::Pipeline;
 use crate::env::JobClass;
+use crate::error::Error;
 
 /// Between two looks: a memtable that was active at one and still is at the next is looked at. Where much is
 /// written none is, as each is full before.
@@ -107,7 +108,7 @@ impl Pipeline {
         let worth_it = (self.memtable_bytes / WORTH_A_FLUSH_PART) as u64;
         match self.tree.hides(&view.active, worth_it) {
             Ok(true) => self.freeze_for_deletions(),
-            Ok(false) => {}
+            Ok(false) | Err(Error::Closed) => {}
             Err(error) => {
                 tracing::warn!(cause = %error.chain(), "how much deletions hide is not known");
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::pace::Pace;
 use super::values::{self, Values};
 use crate::entry::{Cursor, Kind};
 use crate::env::{Backing, Disk, JobClass, Jobs};
@@ -26,6 +27,7 @@ pub(crate) struct TableFile {
     /// entries it covers, none older than it is here.
     pub(crate) gc_bound: Version,
     is_dense: AtomicBool,
+    hides_no_values: AtomicBool,
     /// Dropped last, as it has to be.
     removal: Removal,
 }
@@ -33,6 +35,9 @@ pub(crate) struct TableFile {
 /// A file that has this part of the bytes of its keys and values is compressed: what keys share spares
 /// little in most.
 const DENSE_PART: u64 = 2;
+
+/// A seek takes about as long as it takes to compact so many bytes.
+const SEEK_COUNTS_AS: usize = 512;
 
 impl TableFile {
     pub(crate) fn new(
@@ -44,7 +49,8 @@ impl TableFile {
     ) -> Self {
         let is_dense = AtomicBool::new(meta.bytes <= meta.raw_bytes / DENSE_PART);
         let removal = Removal::new(path, reader.backing(), janitor);
-        Self { meta, reader, gc_bound, is_dense, removal }
+        let hides_no_values = AtomicBool::new(false);
+        Self { meta, reader, gc_bound, is_dense, hides_no_values, removal }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -69,6 +75,16 @@ impl TableFile {
         self.is_dense.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it may have newer entries of keys by which older files refer to large values, and is seen as a whole by
+    /// readers at `oldest`: nobody has found yet how much that is, or found it to be too little.
+    pub(super) fn may_hide_values(&self, oldest: Version) -> bool {
+        self.meta.max_version <= oldest && !self.hides_no_values.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_hides_no_values(&self) {
+        self.hides_no_values.store(true, Ordering::Relaxed);
+    }
+
     /// Reads all there is in it and all that it refers to.
     pub(super) fn verify(&self, values: &Values) -> Result<()> {
         self.reader.verify()?;
@@ -87,7 +103,13 @@ impl TableFile {
     }
 
     /// Bytes of the large values that it refers to with `low <= key < high`, counted until they are as many as wanted.
-    pub(super) fn referenced_between(&self, low: &[u8], high: &[u8], wanted: u64) -> Result<u64> {
+    pub(super) fn referenced_between(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        wanted: u64,
+        pace: &mut Pace<'_>,
+    ) -> Result<u64> {
         if self.meta.referenced.is_empty() {
             return Ok(0);
         }
@@ -96,10 +118,39 @@ impl TableFile {
         while bytes < wanted
             && let Some(entry) = cursor.entry().filter(|entry| *entry.key < *high)
         {
+            pace.step(entry.key.len() + entry.value.len())?;
             if entry.kind == Kind::Reference {
                 bytes += values::len(entry.value)?;
             }
             cursor.next()?;
+        }
+        Ok(bytes)
+    }
+
+    /// Bytes of the large values that it refers to by keys that `newer` has, counted until they are as many as wanted.
+    pub(super) fn referenced_by_keys_of(
+        &self,
+        mut newer: impl Cursor,
+        wanted: u64,
+        pace: &mut Pace<'_>,
+    ) -> Result<u64> {
+        if self.meta.referenced.is_empty() {
+            return Ok(0);
+        }
+        let (mut cursor, mut bytes) = (self.reader.passing_cursor(), 0);
+        newer.seek(&self.meta.smallest)?;
+        while bytes < wanted && newer.valid() {
+            pace.step(SEEK_COUNTS_AS)?;
+            cursor.seek(newer.key())?;
+            let Some(entry) = cursor.entry() else { break };
+            if entry.key != newer.key() {
+                newer.seek(entry.key)?;
+                continue;
+            }
+            if entry.kind == Kind::Reference {
+                bytes += values::len(entry.value)?;
+            }
+            newer.next_key()?;
         }
         Ok(bytes)
     }

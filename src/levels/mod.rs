@@ -23,6 +23,7 @@ mod file;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gc;
+mod hidden;
 mod join;
 mod keep;
 mod load;

@@ -1,4 +1,4 @@
-//! [`Pace`]: how a flush or a compaction goes on beside those who write and read.
+//! [`Pace`]: how a flush or a compaction, or a look at what one would bring, goes on beside those who write and read.
 //!
 //! Invariant: it ends at the next entry once the tree is closing. After each piece of some fifth of a
 //! millisecond it gives way to whoever waits for its processor, as long as no write is held back until

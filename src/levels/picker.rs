@@ -14,7 +14,7 @@
 //!    wants;
 //! 5. with nothing else at work: a file that was not compressed when it was written is rewritten, if by the
 //!    [rule](super::compression) it is to be; and once it is quiet, one that holds little in vain that range
-//!    tombstones cover.
+//!    tombstones cover, or that [hides](super::hidden) large values.
 //!
 //! Invariant: two tasks that run at once never touch the same level in overlapping key ranges.
 //! Steps 3 to 5 end: what they rewrite in place has nothing left of the kind it was rewritten for, what step 3 pushes
@@ -49,6 +49,8 @@ pub(super) enum Task {
     Compress(Inputs, i32),
     /// Rewrite a file in place, compressed with that zstd level, if any, so that range tombstones leave it.
     Apply(Inputs, Option<i32>),
+    /// Rewrite files to a level, compressed so, if enough of large values comes back.
+    Reveal(Inputs, Option<i32>),
     /// Make files part of another level as they are.
     Move(Inputs),
     /// Remove files of which no reader sees anything.
@@ -68,16 +70,17 @@ impl Task {
     /// What it reads and writes anew, if it does.
     pub(super) fn read(&self) -> Option<&Inputs> {
         match self {
-            Self::Rewrite(inputs, _) | Self::Compress(inputs, _) | Self::Apply(inputs, _) => {
-                Some(inputs)
-            }
+            Self::Rewrite(inputs, _)
+            | Self::Compress(inputs, _)
+            | Self::Apply(inputs, _)
+            | Self::Reveal(inputs, _) => Some(inputs),
             Self::Move(_) | Self::Drop(_) => None,
         }
     }
 
     /// Whether it is begun only when nothing else is to be done; it does not end the quiet.
     pub(super) fn is_for_rest(&self) -> bool {
-        matches!(self, Self::Compress(..) | Self::Apply(..))
+        matches!(self, Self::Compress(..) | Self::Apply(..) | Self::Reveal(..))
     }
 
     /// What nobody else may touch meanwhile; one claim for each range of keys.
@@ -86,6 +89,7 @@ impl Task {
             Self::Rewrite(inputs, _)
             | Self::Compress(inputs, _)
             | Self::Apply(inputs, _)
+            | Self::Reveal(inputs, _)
             | Self::Move(inputs) => claim(inputs).into_iter().collect(),
             Self::Drop(files) => {
                 files.iter().map(|(level, file)| claim_file(*level, file)).collect()
@@ -292,7 +296,7 @@ impl Picker<'_> {
     }
 
     /// Files of a level with all they overlap in the next.
-    fn descend(&self, level: Level, files: Vec<Arc<TableFile>>) -> Option<Inputs> {
+    pub(super) fn descend(&self, level: Level, files: Vec<Arc<TableFile>>) -> Option<Inputs> {
         let first = files.iter().map(|f| &f.meta.smallest).min()?;
         let last = files.iter().map(|f| &f.meta.largest).max()?;
         let output = level.below();
@@ -318,7 +322,13 @@ impl Picker<'_> {
         if !self.running.is_empty() {
             return None;
         }
-        self.compress().or_else(|| self.apply())
+        self.compress().or_else(|| self.apply()).or_else(|| self.reveal())
+    }
+
+    /// How what is rewritten at rest is compressed, once it is quiet.
+    pub(super) fn zstd_at_rest(&self, level: Level) -> Option<i32> {
+        let at_rest = self.compression.zstd_at_rest(level, self.state, true);
+        at_rest.or_else(|| self.compression.zstd_at(level, self.state, 0))
     }
 
     /// A file that was not compressed when it was written, deepest first, as those stay longest.

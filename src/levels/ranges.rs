@@ -89,9 +89,7 @@ impl Picker<'_> {
             return None;
         }
         self.pending().rev().find_map(|Pending { level, file, .. }| {
-            let at_rest = self.compression.zstd_at_rest(level, self.state, true);
-            let zstd = at_rest.or_else(|| self.compression.zstd_at(level, self.state, 0));
-            Some(Task::Apply(self.alone(level, file)?, zstd))
+            Some(Task::Apply(self.alone(level, file)?, self.zstd_at_rest(level)))
         })
     }
 

@@ -1,5 +1,5 @@
-//! Rest: when nothing else is to be done, files are compressed that were not when they were written, and range
-//! tombstones applied that delete little of theirs. And how much a memtable's deletions would give back.
+//! Rest: when nothing else is to be done, files are compressed that were not when they were written, range tombstones
+//! applied that delete little of theirs, and large values [given up](super::hidden) that newer entries hide.
 //!
 //! Invariant: as long as there is such a file that is to be rewritten once it is [`Quiet`], a task is running or a
 //! timer set, after which the picker is asked again.
@@ -14,10 +14,8 @@ use super::state::Level;
 use super::targets::LEVEL_0_TRIGGER;
 use super::tree::Tree;
 use super::view::View;
-use crate::entry::{Cursor, Kind};
 use crate::env::{JobClass, once};
 use crate::error::Result;
-use crate::memtable::Memtable;
 
 /// So long after the last flush or compaction it is quiet: what it wrote may stay for long.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -85,38 +83,6 @@ impl Tree {
         );
     }
 
-    /// Whether the deletions in a memtable hide about so many bytes of files.
-    ///
-    /// # Errors
-    /// What reading the blocks reports in which deleted ranges end, and those between that refer to large values.
-    pub(crate) fn hides(&self, memtable: &Memtable, bytes: u64) -> Result<bool> {
-        let state = &self.views.load().levels;
-        let mut hidden = 0;
-        for tombstone in memtable.range_tombstones().iter() {
-            let (low, high) = (&*tombstone.start, &*tombstone.end);
-            for (_, file) in state.files().filter(|(_, file)| file.overlaps(low, high)) {
-                hidden += file.reader.estimate(low, high)?.bytes;
-                hidden += file.referenced_between(low, high, bytes.saturating_sub(hidden))?;
-            }
-            if hidden >= bytes {
-                return Ok(true);
-            }
-        }
-        // Of each entity as much as entries have on average.
-        let all: u64 = state.files().map(|(_, file)| file.meta.total_bytes()).sum();
-        let entries: u64 = state.files().map(|(_, file)| file.meta.entries).sum();
-        hidden += count_deletions(memtable)? * (all / entries.max(1));
-        Ok(hidden >= bytes)
-    }
-
-    /// Whether a memtable has so many deletions.
-    ///
-    /// # Errors
-    /// What walking through it reports.
-    pub(crate) fn has_deletions(&self, memtable: &Memtable, least: u64) -> Result<bool> {
-        Ok(memtable.entries() >= least && count_deletions(memtable)? >= least)
-    }
-
     /// How many entries are rewritten for each flush, as a share of what a compaction of level 0 rewrites.
     pub(crate) fn entries_rewritten_a_flush(&self, view: &View) -> u64 {
         let files = [Level::ZERO, Level::ONE].map(|level| view.levels.level(level));
@@ -146,14 +112,4 @@ impl Tree {
         }
         Ok(())
     }
-}
-
-fn count_deletions(memtable: &Memtable) -> Result<u64> {
-    let (mut cursor, mut deletions) = (memtable.cursor(), 0);
-    cursor.seek_to_first()?;
-    while cursor.valid() {
-        deletions += u64::from(cursor.kind() == Kind::Delete);
-        cursor.next_key()?;
-    }
-    Ok(deletions)
 }

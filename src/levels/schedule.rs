@@ -197,6 +197,7 @@ impl Tree {
         self.ensure_manifest()?;
         match task {
             Task::Compress(inputs, zstd) => self.compress(inputs, *zstd),
+            Task::Reveal(inputs, zstd) => self.reveal(inputs, *zstd),
             Task::Rewrite(inputs, zstd) | Task::Apply(inputs, zstd) => self.replace(inputs, *zstd),
             Task::Move(inputs) => {
                 let added = inputs.all().map(|file| (inputs.output, Arc::clone(file))).collect();

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Database, Durability, Options, Recovery};
+use tablestone::{Batch, Database, Durability, Options, Precondition, Recovery, Table};
 
 use crate::support::fixture::value;
 use crate::support::model;
@@ -164,4 +165,84 @@ fn r_e22_salvage_leaves_the_values_beside_a_damaged_one_where_they_are() {
             db.close().unwrap();
         }
     }
+}
+
+/// R-E19, R-E20: little of a table file refers to them, and little of what is flushed hides them. So their space comes
+/// back although nothing else is written, also after an opening; once nobody looks behind the deletions.
+#[test]
+fn r_e19_large_values_that_are_deleted_among_small_rows_give_their_space_back() {
+    const VALUES: [u32; 10] = [7, 101, 202, 303, 404, 505, 606, 707, 808, 999];
+    let one_by_one = |t: &Table, n: u32| t.delete("p", n.to_be_bytes(), Precondition::Exists);
+    let ranges = |t: &Table, n: u32| t.delete_range("p", n.to_be_bytes()..(n + 1).to_be_bytes());
+    let overwrites = |t: &Table, n: u32| {
+        t.delete("p", (n - 1).to_be_bytes(), Precondition::Exists).wait().unwrap();
+        t.upsert("p", n.to_be_bytes(), "")
+    };
+    for (how, delete) in [one_by_one, ranges, overwrites].iter().enumerate() {
+        for (opens_again, looks_behind) in [(false, false), (true, false), (false, true)] {
+            let env = SimEnv::new(7);
+            let options = sim_options(&env).memory_budget(1 << 20);
+            let mut db = Database::open(DIR, options.clone()).unwrap();
+            let mut t = db.create_table("t").wait().unwrap();
+            t.import((0..1000u32).map(|n| ("p", n.to_be_bytes(), model::value(n, 0, 60)))).unwrap();
+            for n in VALUES {
+                t.upsert("p", n.to_be_bytes(), incompressible(n, 1 << 17)).wait().unwrap();
+            }
+            db.compact().unwrap();
+            let rest = |db: &Database| {
+                for _ in 0..6 {
+                    env.advance(Duration::from_secs(6));
+                    env.run_all();
+                }
+                db.stats().value_bytes
+            };
+            assert!(rest(&db) > 1_000_000);
+            let snapshot = looks_behind.then(|| db.snapshot());
+            VALUES.iter().for_each(|&n| _ = delete(&t, n).wait().unwrap());
+            if opens_again {
+                drop((t, db));
+                db = Database::open(DIR, options).unwrap();
+                t = db.table("t").unwrap();
+            }
+            if let Some(snapshot) = snapshot {
+                assert!(rest(&db) > 1_000_000, "{how}");
+                drop(snapshot);
+            }
+            assert_eq!(rest(&db), 0, "{how}, {opens_again}, {looks_behind}");
+            let compactions = db.stats().compactions;
+            rest(&db);
+            assert_eq!(db.stats().compactions, compactions, "it ends");
+            assert!(t.query().page().unwrap().len() >= 990);
+        }
+    }
+}
+
+/// R-E19: where more would be rewritten than comes back, they wait for others that go; nobody looks again and again.
+#[test]
+fn r_e19_large_values_that_are_not_worth_it_wait_for_others() {
+    let env = SimEnv::new(7);
+    let db = Database::open(DIR, sim_options(&env).memory_budget(1 << 20)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..40_000u32).map(|n| ("p", n.to_be_bytes(), model::value(n, 0, 60)))).unwrap();
+    for n in 0..10u32 {
+        t.upsert("p", (n * 4_000).to_be_bytes(), incompressible(n, 1 << 17)).wait().unwrap();
+    }
+    db.compact().unwrap();
+    // Beside other writes: a file of deletions goes down in any case.
+    let delete = |n: u32| {
+        t.delete("p", (n * 4_000).to_be_bytes(), Precondition::Exists).wait().unwrap();
+        (1..20u32)
+            .for_each(|m| _ = t.upsert("p", (n * 4_000 + m).to_be_bytes(), "").wait().unwrap());
+    };
+    let rest = || {
+        for _ in 0..6 {
+            env.advance(Duration::from_secs(6));
+            assert!((0..1_000).any(|_| !env.step()), "it does not end");
+        }
+        db.stats().value_bytes
+    };
+    [0, 9].into_iter().for_each(delete);
+    assert!(rest() > 1_000_000);
+    (1..9).for_each(delete);
+    assert_eq!(rest(), 0);
 }
