@@ -57,6 +57,17 @@ impl fmt::Display for TableId {
 /// Both ends of a range of PartitionKeys or RowKeys.
 pub(crate) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
+/// Every key.
+pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// The only key within the bounds, if there is only one.
+pub(crate) fn single(bounds: &KeyBounds) -> Option<&[u8]> {
+    match bounds {
+        (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
+        _ => None,
+    }
+}
+
 /// Appends the encoded table id: the prefix of all keys of that table.
 pub(crate) fn push_table(out: &mut Vec<u8>, table: TableId) {
     if table.0 < SHORT_TABLE_ID {

@@ -10,9 +10,9 @@ use super::check_limit;
 use super::conditions::Precondition;
 use super::latch::Latches;
 use super::payload::{Payload, Prepared, Row};
-use super::ranges::{Deletions, RowBounds};
+use super::ranges::Deletions;
 use crate::error::{Error, Limit, MergeRefusal, Result};
-use crate::key::{self, TableId};
+use crate::key::{self, KeyBounds, TableId};
 use crate::read::ScanRange;
 
 /// Makes the new value of an entity from the stored one, if there is one.
@@ -60,7 +60,7 @@ pub(crate) struct Draft {
     operations: Vec<Operation>,
     /// Few batches have any, and each is moved some times.
     #[expect(clippy::box_collection, reason = "a pointer instead of three words")]
-    ranges: Option<Box<Vec<RowBounds>>>,
+    ranges: Option<Box<Vec<KeyBounds>>>,
 }
 
 /// A batch that is complete.
@@ -103,7 +103,7 @@ impl Draft {
         self.push(precondition, Action::Delete, row, row_key.len(), 0);
     }
 
-    pub(crate) fn delete_range(&mut self, rows: RowBounds) {
+    pub(crate) fn delete_range(&mut self, rows: KeyBounds) {
         self.ranges.get_or_insert_default().push(rows);
     }
 

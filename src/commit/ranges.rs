@@ -4,7 +4,6 @@
 //! what a batch stores stays, wherever its ranges are.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use super::batch::Incarnation;
 use super::draft::Rows;
@@ -12,7 +11,7 @@ use super::handle::Applied;
 use super::payload::Payload;
 use super::pipeline::Pipeline;
 use crate::error::Result;
-use crate::key::{self, TableId};
+use crate::key::{self, KeyBounds, TableId};
 use crate::levels::View;
 use crate::read::{
     self, Direction, HookResult, RowRef, ScanHooks, ScanLimits, ScanRange, ScanRequest, Span,
@@ -30,9 +29,6 @@ const DELETION_BYTES: usize = 128;
 const MOST_OF_TABLE: usize = 64;
 /// and if their encoded keys have no more bytes than this, so that a drop is small, for which there is always room.
 const MOST_OF_TABLE_BYTES: usize = 8 << 10;
-
-/// Bounds on the RowKeys of a partition.
-pub(crate) type RowBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// What ranges come to.
 #[derive(Debug, Default)]
@@ -79,7 +75,7 @@ pub(crate) fn delete_rows(
     pipeline: &Pipeline,
     incarnation: &Incarnation,
     partition_key: &[u8],
-    rows: &RowBounds,
+    rows: &KeyBounds,
 ) -> Applied<Version> {
     let prefix = key::encode_partition(incarnation.id, partition_key);
     let _latch = pipeline.latches().lock(key::hash(&prefix));

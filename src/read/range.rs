@@ -8,7 +8,7 @@ use std::ops::{Bound, Deref};
 use std::sync::Arc;
 
 use super::rows::{self, RowSpan};
-use crate::key::{self, KeyBounds, TableId};
+use crate::key::{self, ALL_KEYS, KeyBounds, TableId};
 
 /// Which way a page goes through the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl From<KeyBounds> for Partitions {
 }
 
 impl Partitions {
-    pub(crate) const ALL: Self = Self::Within((Bound::Unbounded, Bound::Unbounded));
+    pub(crate) const ALL: Self = Self::Within(ALL_KEYS);
 
     fn start(&self) -> Bound<&Vec<u8>> {
         match self {
@@ -110,7 +110,7 @@ impl ScanRange {
 
     /// Everything in a table.
     pub(crate) fn all() -> Self {
-        Self::new(Partitions::ALL, (Bound::Unbounded, Bound::Unbounded))
+        Self::new(Partitions::ALL, ALL_KEYS)
     }
 
     /// RowKeys of one range in one partition.
@@ -158,7 +158,7 @@ impl ScanRange {
     /// The PartitionKey and the RowKeys, if the range names each of its entities.
     pub(crate) fn points(&self) -> Option<(&[u8], Vec<&[u8]>)> {
         let Partitions::One(partition_key) = &self.partition else { return None };
-        let row_keys = self.rows.iter().map(|row| single(row).map(Vec::as_slice));
+        let row_keys = self.rows.iter().map(|row| key::single(row));
         Some((partition_key, row_keys.collect::<Option<_>>()?))
     }
 
@@ -226,14 +226,6 @@ impl Span {
     pub(super) fn shared(&self) -> &[u8] {
         let same = || self.low.get(..key::common_prefix(&self.low, &self.high));
         self.prefix().or_else(same).unwrap_or_default()
-    }
-}
-
-/// The only key within bounds that have only one.
-fn single(bounds: &KeyBounds) -> Option<&Vec<u8>> {
-    match bounds {
-        (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
-        _ => None,
     }
 }
 

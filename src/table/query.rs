@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::continuation::Continuation;
 use super::page::{Page, PageEnd};
 use super::rows::{KeyedRowStream, KeyedRows};
-use super::view::{ALL, Bounds, TableView, owned_bounds};
+use super::view::{TableView, owned_bounds};
 use crate::error::Result;
+use crate::key::{ALL_KEYS, KeyBounds};
 use crate::read::{
     self, Direction, HookResult, PageData, PartitionStop, Partitions, RowRef, ScanHooks,
     ScanLimits, ScanRange, ScanRequest, Take, WhenFull,
@@ -49,7 +50,7 @@ type Projection = Box<dyn FnMut(RowRef<'_>, &mut Vec<u8>) -> HookResult<()> + Se
 pub struct Query {
     view: TableView,
     partitions: Partitions,
-    rows: Bounds,
+    rows: KeyBounds,
     direction: Direction,
     limits: ScanLimits,
     /// How many entities are still wanted in all.
@@ -71,7 +72,7 @@ impl Query {
         Self {
             view,
             partitions: Partitions::ALL,
-            rows: ALL,
+            rows: ALL_KEYS,
             direction: Direction::Forward,
             limits,
             top: None,
@@ -270,7 +271,7 @@ impl Query {
     }
 
     /// The ranges of PartitionKeys and RowKeys.
-    pub(super) fn key_bounds(&self) -> (Bounds, &Bounds) {
+    pub(super) fn key_bounds(&self) -> (KeyBounds, &KeyBounds) {
         (self.partitions.bounds(), &self.rows)
     }
 
@@ -293,7 +294,7 @@ impl Query {
     /// The range, of a query whose last page this is.
     fn take_range(&mut self) -> ScanRange {
         let partitions = std::mem::replace(&mut self.partitions, Partitions::ALL);
-        ScanRange::new(partitions, std::mem::replace(&mut self.rows, ALL))
+        ScanRange::new(partitions, std::mem::replace(&mut self.rows, ALL_KEYS))
     }
 
     fn read_page(&mut self) -> Result<Page> {

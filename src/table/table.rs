@@ -8,12 +8,13 @@ use super::batch::Batch;
 use super::database::Inner;
 use super::import::{ImportReport, Importer};
 use super::snapshot::Snapshot;
-use super::view::{ALL, Bounds, TableView, cut_bounds};
+use super::view::{TableView, cut_bounds};
 use crate::commit::{
     BatchLimits, BatchWrite, Commit, Draft, Incarnation, Precondition, check_limit, delete_rows,
 };
 use crate::entity::EntityLimits;
 use crate::error::{Error, Limit, MergeRefusal, Result};
+use crate::key::{ALL_KEYS, KeyBounds};
 use crate::options::{MOST_BATCH_BYTES, Options};
 use crate::version::Version;
 
@@ -204,7 +205,7 @@ impl Table {
     /// Deletes all entities of a partition, at a cost that does not depend on their number. Where there are none
     /// nothing is written; the outcome is the newest version there is.
     pub fn delete_partition(&self, partition_key: impl AsRef<[u8]>) -> Commit<Version> {
-        self.delete_bounds(partition_key.as_ref(), ALL)
+        self.delete_bounds(partition_key.as_ref(), ALL_KEYS)
     }
 
     /// Deletes the entities of a partition whose RowKey is in a range, at a cost that does not
@@ -219,7 +220,7 @@ impl Table {
         self.delete_bounds(partition_key.as_ref(), cut_bounds(&row_keys))
     }
 
-    fn delete_bounds(&self, partition_key: &[u8], rows: Bounds) -> Commit<Version> {
+    fn delete_bounds(&self, partition_key: &[u8], rows: KeyBounds) -> Commit<Version> {
         let TableView { inner, incarnation, .. } = &self.view;
         let pipeline = inner.pipeline();
         let limit = pipeline.options().key_bytes;

@@ -15,7 +15,7 @@ use crate::activity::{Activity, Tally};
 use crate::commit::Incarnation;
 use crate::entry::Kind;
 use crate::error::Result;
-use crate::key::{self, TableId};
+use crate::key::{self, ALL_KEYS, KeyBounds, TableId};
 use crate::levels::View;
 use crate::options::MOST_KEY_BYTES;
 use crate::read::{self, Estimate, RowRef, ScanRange};
@@ -177,7 +177,7 @@ impl TableView {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn estimate(&self) -> Result<Estimate> {
-        self.estimate_bounds(ALL, ALL)
+        self.estimate_bounds(ALL_KEYS, ALL_KEYS)
     }
 
     /// Like [`estimate`](Self::estimate), for the partitions in a range.
@@ -188,7 +188,7 @@ impl TableView {
         &self,
         partitions: impl RangeBounds<K>,
     ) -> Result<Estimate> {
-        self.estimate_bounds(owned_bounds(&partitions), ALL)
+        self.estimate_bounds(owned_bounds(&partitions), ALL_KEYS)
     }
 
     /// Like [`estimate`](Self::estimate), for the rows of one partition in a range.
@@ -204,7 +204,7 @@ impl TableView {
         self.estimate_bounds((partition.clone(), partition), owned_bounds(&row_keys))
     }
 
-    fn estimate_bounds(&self, partition: Bounds, row: Bounds) -> Result<Estimate> {
+    fn estimate_bounds(&self, partition: KeyBounds, row: KeyBounds) -> Result<Estimate> {
         let (view, _) = self.read_point()?;
         match ScanRange::new(partition, row).span(self.incarnation.id) {
             Some(span) => read::estimate(&view, &span.low, &span.high),
@@ -254,19 +254,13 @@ impl TableView {
     }
 }
 
-/// Bounds on keys, owned.
-pub(super) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// Every key.
-pub(super) const ALL: Bounds = (Bound::Unbounded, Bound::Unbounded);
-
-pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyBounds {
     let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
     (owned(range.start_bound()), owned(range.end_bound()))
 }
 
 /// The same; what is beyond the length of keys is cut: it is between the same keys, and need not be kept whole.
-pub(super) fn cut_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+pub(super) fn cut_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyBounds {
     let cut = |bound: Bound<&K>| {
         bound.map(|key| key.as_ref().get(..=MOST_KEY_BYTES).unwrap_or(key.as_ref()).to_vec())
     };

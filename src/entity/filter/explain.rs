@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::boxes::KeyBoxes;
 use super::expr::Filter;
 use super::intervals::Interval;
-use crate::key::KeyBounds;
+use crate::key::{ALL_KEYS, KeyBounds, single};
 
 /// Ranges that are written out.
 const SHOWN_RANGES: usize = 3;
@@ -48,15 +48,7 @@ impl KeyRange {
 }
 
 fn is_everything(bounds: &KeyBounds) -> bool {
-    *bounds == (Unbounded, Unbounded)
-}
-
-/// The only key within the bounds, if there is only one.
-fn single(bounds: &KeyBounds) -> Option<&[u8]> {
-    match bounds {
-        (Included(low), Included(high)) if low == high => Some(low),
-        _ => None,
-    }
+    *bounds == ALL_KEYS
 }
 
 /// How a query finds its entities, from the cheapest to the dearest.

@@ -4,14 +4,12 @@
 //! exact boxes, other comparisons all keys; `and` intersects and `or` unites. Where that becomes
 //! too much the boxes grow, they never shrink. What the boxes say exactly is not asked again.
 
-use std::ops::Bound;
-
 use super::boxes::{KeyBox, KeyBoxes, MAX_INTERVALS, Rows};
 use super::explain::Explain;
 use super::expr::{Connective, Filter, Node, Operand, Operator};
 use super::intervals::{self, Interval, Place};
 use super::normal::{Simplified, Term};
-use crate::key::KeyBounds;
+use crate::key::{ALL_KEYS, KeyBounds};
 
 /// Intervals that planning may look at. Ten thousand entities by both keys take about 400,000; a
 /// filter that is made to take more is not worth the time.
@@ -36,8 +34,7 @@ impl Filter {
     /// ```
     #[must_use]
     pub fn explain(&self) -> Explain {
-        const ALL: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
-        self.explain_within(&ALL, &ALL)
+        self.explain_within(&ALL_KEYS, &ALL_KEYS)
     }
 
     /// The same for a query that is restricted to these keys.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::shelf::Shelf;
 use super::world::{Step, TABLE, TickingClock, World, version};
-use crate::key::KeyBounds;
+use crate::key::{ALL_KEYS, KeyBounds};
 use crate::read::scan::STEPS_BEFORE_SEEK;
 use crate::read::{
     Direction, PageData, ScanHooks, ScanLimits, ScanRange, ScanRequest, StopReason, scan,
@@ -37,7 +37,7 @@ fn page(
     limits: &ScanLimits,
     start: Option<&(Vec<u8>, Vec<u8>)>,
 ) -> PageData {
-    pages(world, &[ScanRange::new(all(), row)], direction, limits, start)
+    pages(world, &[ScanRange::new(ALL_KEYS, row)], direction, limits, start)
 }
 
 fn pages(
@@ -61,10 +61,6 @@ fn page_at(
     let request = ScanRequest { table: TABLE, ranges, direction, start };
     let clock = TickingClock::default();
     scan(&world.view, request, limits, ScanHooks::default(), version(at), &clock).unwrap()
-}
-
-fn all() -> KeyBounds {
-    (Bound::Unbounded, Bound::Unbounded)
 }
 
 /// R-E15: a RowKey range in every partition costs a few keys a partition.
@@ -105,7 +101,7 @@ fn row_ranges_over_partitions_examine_partitions_times_ranges() {
     for grid in grids() {
         let world = World::new(&grid);
         for (rows, each) in lists.clone() {
-            for (partition, partitions) in [(all(), PARTITIONS), (one(), 1)] {
+            for (partition, partitions) in [(ALL_KEYS, PARTITIONS), (one(), 1)] {
                 for direction in [Direction::Forward, Direction::Reverse] {
                     let ranges = [ScanRange::of_many(partition.clone(), rows.clone().into())];
                     let page = pages(&world, &ranges, direction, &ScanLimits::default(), None);
@@ -145,7 +141,7 @@ fn ranges_without_keys_count_as_work() {
     // "0000x..0000y" and so on: between the partitions there are none.
     let nowhere = |p: u64| {
         let bound = |end: u8| [key(p), vec![end]].concat();
-        ScanRange::new((Bound::Included(bound(b'x')), Bound::Excluded(bound(b'y'))), all())
+        ScanRange::new((Bound::Included(bound(b'x')), Bound::Excluded(bound(b'y'))), ALL_KEYS)
     };
     let ranges: Vec<ScanRange> = (0..PARTITIONS).map(nowhere).collect();
     let limits = ScanLimits { examined: Some(10), ..ScanLimits::default() };
@@ -171,7 +167,7 @@ fn a_deleted_range_is_passed_not_walked() {
         steps.push(Step::DeleteRange((key(1), key(0)), (key(PARTITIONS - 1), key(0))));
         let world = World::new(&steps);
         for direction in [Direction::Forward, Direction::Reverse] {
-            let page = page(&world, all(), direction, &ScanLimits::default(), None);
+            let page = page(&world, ALL_KEYS, direction, &ScanLimits::default(), None);
             assert_eq!(page.len() as u64, 2 * ROWS);
             assert!(page.examined <= 2 * ROWS + 4, "{}", page.examined);
         }
@@ -194,7 +190,7 @@ fn pages_over_deleted_keys_keep_their_limit_and_go_on() {
     let limits = ScanLimits { examined: Some(100), ..ScanLimits::default() };
     let (mut pages, mut rows, mut start) = (0, 0, None);
     loop {
-        let page = page(&world, all(), Direction::Forward, &limits, start.as_ref());
+        let page = page(&world, ALL_KEYS, Direction::Forward, &limits, start.as_ref());
         pages += 1;
         rows += page.len() as u64;
         assert!(page.examined <= 100);
@@ -211,7 +207,7 @@ fn pages_over_deleted_keys_keep_their_limit_and_go_on() {
 fn a_deadline_ends_a_page_which_made_progress() {
     let world = World::new(&grid());
     let limits = ScanLimits { deadline: Some(Duration::ZERO), ..ScanLimits::default() };
-    let page = page(&world, all(), Direction::Forward, &limits, None);
+    let page = page(&world, ALL_KEYS, Direction::Forward, &limits, None);
     assert_eq!(page.stop, StopReason::Deadline);
     assert!((1..=100).contains(&page.len()));
     let last = page.rows().next_back().unwrap();
@@ -225,9 +221,9 @@ fn a_deadline_between_touching_ranges_ends_a_page_at_the_next_key() {
     let world = World::new(&grid());
     let one = |p: u64| (Bound::Included(key(p)), Bound::Included(key(p)));
     let ranges = [
-        ScanRange::new((Bound::Unbounded, Bound::Excluded(key(PARTITIONS - 2))), all()),
+        ScanRange::new((Bound::Unbounded, Bound::Excluded(key(PARTITIONS - 2))), ALL_KEYS),
         ScanRange::new(one(PARTITIONS - 2), (Bound::Unbounded, Bound::Excluded(key(64 - ROWS)))),
-        ScanRange::new(one(PARTITIONS - 1), all()),
+        ScanRange::new(one(PARTITIONS - 1), ALL_KEYS),
     ];
     let limits = ScanLimits { deadline: Some(Duration::ZERO), ..ScanLimits::default() };
     let page = pages(&world, &ranges, Direction::Reverse, &limits, None);
@@ -251,7 +247,7 @@ fn a_reverse_page_does_not_seek_for_older_versions() {
                 let page = page_at(
                     &world,
                     at,
-                    &[ScanRange::new(all(), all())],
+                    &[ScanRange::new(ALL_KEYS, ALL_KEYS)],
                     Direction::Reverse,
                     &limits,
                     None,
@@ -274,8 +270,8 @@ fn an_oversized_entity_is_a_page_of_its_own() {
     let nothing = Step::Put((Vec::new(), Vec::new()), 0);
     let world = World::new(&[nothing, Step::Put((Vec::new(), b"a".to_vec()), 9)]);
     let limits = ScanLimits { bytes: 4, ..ScanLimits::default() };
-    let first = page(&world, all(), Direction::Reverse, &limits, None);
+    let first = page(&world, ALL_KEYS, Direction::Reverse, &limits, None);
     assert_eq!((first.len(), first.stop), (1, StopReason::Bytes));
-    let second = page(&world, all(), Direction::Reverse, &limits, first.next.as_ref());
+    let second = page(&world, ALL_KEYS, Direction::Reverse, &limits, first.next.as_ref());
     assert_eq!((second.len(), second.stop, second.next), (1, StopReason::End, None));
 }
