@@ -224,7 +224,7 @@ impl Tree {
             added: files.into_iter().map(|file| (Level::ZERO, file)).collect(),
             tombstones_added,
             values_added: separation.kept,
-            flushed: Some((flushed.version, flushed.log_start)),
+            flushed: Some(flushed),
             ..Change::default()
         })?;
         self.metrics.flushes.add(1);

@@ -120,7 +120,7 @@ impl Tree {
             added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),
             removed,
             tombstones_added,
-            flushed: Some((flushed.version, flushed.log_start)),
+            flushed: Some(flushed),
             ..Change::default()
         })?;
         self.keep_values();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::edit::{Edit, FileRecord};
 use super::file::TableFile;
+use super::tree::Flushed;
 use super::value_file::ValueFile;
 use super::values::Values;
 use crate::sst::FileId;
@@ -169,8 +170,8 @@ impl LevelState {
     pub(crate) fn with(&self, change: &mut Change) -> Self {
         let mut next = self.clone();
         next.apply(change);
-        if let Some((flushed, log_start)) = change.flushed {
-            next.flushed = flushed;
+        if let Some(Flushed { version, log_start }) = change.flushed {
+            next.flushed = version;
             next.log_start = log_start;
         }
         let tombstones = self.range_tombstones.iter().chain(&change.tombstones_added);
@@ -252,7 +253,7 @@ pub(crate) struct Change {
     pub(crate) values_added: Vec<Arc<ValueFile>>,
     /// Filled in by [`LevelState::with`].
     pub(crate) tombstones_removed: Vec<RangeTombstone>,
-    pub(crate) flushed: Option<(Version, SegmentId)>,
+    pub(crate) flushed: Option<Flushed>,
     /// The log has everything up to this version that is not flushed, durably; zero if the change does not rely on it.
     pub(crate) log_end: Version,
 }
