@@ -256,7 +256,7 @@ pub(super) fn parse_manifest(
     let mut reading = Reading { path, id, bytes, end: start };
     let mut inventory = Inventory::new();
     loop {
-        let before = inventory.clone_if(mode == Recovery::Salvage);
+        let before = (mode == Recovery::Salvage).then(|| inventory.clone());
         match reading.next(&mut inventory) {
             Ok(true) => {}
             Ok(false) => {
@@ -280,12 +280,6 @@ pub(super) fn parse_manifest(
             },
             Err(error) => return Err(error),
         }
-    }
-}
-
-impl Inventory {
-    fn clone_if(&self, wanted: bool) -> Option<Self> {
-        wanted.then(|| self.clone())
     }
 }
 

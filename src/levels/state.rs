@@ -207,13 +207,8 @@ impl LevelState {
     pub(crate) fn to_edit(&self, next_file: FileId) -> Edit {
         Edit {
             added: self.files().map(|(level, file)| record(level, file)).collect(),
-            removed: Vec::new(),
             tombstones_added: self.range_tombstones.iter().cloned().collect(),
-            tombstones_removed: Vec::new(),
-            flushed: self.flushed,
-            log_start: self.log_start,
-            log_end: Version::ZERO,
-            next_file,
+            ..Edit::unchanged(self.flushed, self.log_start, Version::ZERO, next_file)
         }
     }
 }
