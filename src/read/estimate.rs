@@ -58,7 +58,7 @@ pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate
         total.bytes += file.meta.with_values(part.bytes);
         total.entries += part.entries;
     }
-    for memtable in memtables(view) {
+    for memtable in view.memtables() {
         walk(memtable, start, end, |_, bytes| {
             total.bytes += bytes;
             total.entries += 1;
@@ -114,7 +114,7 @@ pub(super) fn fences(
             fences.push((fence.to_vec(), file.meta.with_values(bytes)));
         })?;
     }
-    for memtable in memtables(view) {
+    for memtable in view.memtables() {
         let (mut entries, mut bytes) = (0, 0);
         walk(memtable, start, end, |key, entry_bytes| {
             entries += 1;
@@ -125,10 +125,6 @@ pub(super) fn fences(
         })?;
     }
     Ok(fences)
-}
-
-fn memtables(view: &View) -> impl Iterator<Item = &Memtable> {
-    std::iter::once(&*view.active).chain(view.frozen.iter().map(|frozen| &*frozen.memtable))
 }
 
 fn files<'a>(view: &'a View, start: &[u8], end: &[u8]) -> impl Iterator<Item = &'a TableFile> {
