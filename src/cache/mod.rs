@@ -34,6 +34,11 @@ impl FileId {
     pub(crate) const fn get(self) -> u64 {
         self.0
     }
+
+    /// The one that is given out next.
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
 }
 
 impl fmt::Display for FileId {

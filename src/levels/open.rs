@@ -111,8 +111,7 @@ impl Tree {
 
     /// The segments that files refer to are the log's no longer: a crash may have left them their names.
     pub(super) fn keep_values(&self) {
-        let values = Arc::clone(&self.views.load().levels.values);
-        self.keep_segments(values.files().map(|file| file.id()));
+        self.keep_segments(self.kept_segments().into_iter());
     }
 
     /// The segments that files refer to, in order, by whatever name they have.
@@ -180,12 +179,16 @@ impl Opening<'_> {
         }
     }
 
+    /// The table files in the directory.
+    pub(super) fn files_there(&self) -> Result<BTreeSet<FileId>> {
+        let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
+        Ok(names.iter().filter_map(|name| sst::parse_file_name(name)).collect())
+    }
+
     /// The first file id that was never used, not even for a file that a crash left behind.
     fn next_file(&self, of_manifest: FileId) -> Result<FileId> {
-        let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
-        let taken = names.iter().filter_map(|n| sst::parse_file_name(n)).max();
-        let after = taken.map_or(of_manifest, |id| FileId::new(id.get().saturating_add(1)));
-        Ok(of_manifest.max(after))
+        let taken = self.files_there()?.last().copied();
+        Ok(taken.map_or(of_manifest, |id| of_manifest.max(id.next())))
     }
 
     /// For a directory that holds no database yet. Its log begins with the oldest segment there is, or with the first.
@@ -213,7 +216,7 @@ impl Opening<'_> {
                 Err(Error::Corruption(corruption)) if self.is_salvage() => {
                     salvage::begin(self.disk, self.dir)?;
                     let kept = self.keep_whole(&record, &path, &every, *next_file)?;
-                    *next_file = FileId::new(next_file.get().saturating_add(1));
+                    *next_file = next_file.next();
                     lost.push(self.set_aside(&record, &path, kept.as_ref(), *corruption));
                     files.extend(kept.map(|file| (record.level, Arc::new(file))));
                 }

@@ -6,7 +6,6 @@
 //! twice is there once. Invariant: nobody reads a tree before that is done, and no manifest names it. It is
 //! one edit, before which no file is changed or removed.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -30,12 +29,6 @@ use crate::version::Version;
 use crate::wal::SegmentId;
 
 impl Opening<'_> {
-    /// The table files in the directory.
-    fn files_there(&self) -> Result<BTreeSet<FileId>> {
-        let names = self.disk.list(self.dir).map_err(|e| Error::io("list", self.dir, e))?;
-        Ok(names.iter().filter_map(|name| sst::parse_file_name(name)).collect())
-    }
-
     fn is_missing(&self, segment: SegmentId) -> bool {
         let opened = self.disk.open(&segment.path(self.dir));
         opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

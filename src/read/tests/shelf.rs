@@ -103,7 +103,7 @@ impl Shelf {
         let mut files = Vec::new();
         while merge.valid() {
             let id = self.next;
-            self.next = FileId::new(id.get() + 1);
+            self.next = id.next();
             let path = Path::new(DIR).join(sst::file_name(id));
             let file = self.disk.create(&path).unwrap();
             let options = WriterOptions { compression: None, block_bytes: self.block_bytes };
