@@ -140,13 +140,14 @@ pub use entity::{
     Plan, RowError, Shape, Value, ValueRef, ValueType, ValueVisitor,
 };
 pub use error::{Corruption, Error, IoError, Limit, MergeRefusal, OutOfOrder, Result};
+pub use levels::LevelStats;
 pub use options::{Compression, Durability, Options, ReadMode, Recovery};
 pub use read::{Estimate, RowRef, Rows, StopReason};
 pub use table::{
     Batch, Continuation, Database, Entities, EntityBatch, EntityPage, EntityPages, EntityQuery,
     EntityRows, EntityStream, EntityTable, EntityView, ImportReport, KeyedRow, KeyedRowStream,
-    KeyedRows, LevelStats, Page, PageEnd, Pages, Query, Row, Snapshot, Stats, Table, TableList,
-    TableLoader, TableView, Task,
+    KeyedRows, Page, PageEnd, Pages, Query, Row, Snapshot, Stats, Table, TableList, TableLoader,
+    TableView, Task,
 };
 pub use version::Version;
 

@@ -61,6 +61,7 @@ pub(crate) use pressure::{Admission, WaitKey};
 pub(crate) use recover::is_ours;
 pub(crate) use reserved::Reservation;
 pub(crate) use separate::is_mostly_large;
+pub use stats::LevelStats;
 pub(crate) use tree::{Flushed, OpenContext, Opened, Tree};
 pub(crate) use values::{FlushedLog, ValueLog, Values};
 pub(crate) use view::View;

@@ -6,14 +6,18 @@ use std::time::Duration;
 use super::Tree;
 use super::state::Level;
 
-/// One level in numbers.
+/// One level of table files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LevelStats {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-    /// Tombstones and older versions included.
-    pub(crate) entries: u64,
-    pub(crate) tombstones: u64,
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries, deletions and older versions included.
+    pub entries: u64,
+    /// Deletions among the entries.
+    pub tombstones: u64,
 }
 
 /// The tree in numbers.

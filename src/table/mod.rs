@@ -33,7 +33,7 @@ pub use page::{Page, PageEnd, Row};
 pub use query::{Pages, Query};
 pub use rows::{KeyedRow, KeyedRowStream, KeyedRows};
 pub use snapshot::Snapshot;
-pub use stats::{LevelStats, Stats};
+pub use stats::Stats;
 pub use table::Table;
 pub use task::Task;
 pub use typed::{

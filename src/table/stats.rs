@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::activity::Activity;
 use crate::commit::Pipeline;
+use crate::levels::LevelStats;
 
 /// What a database holds and has done since it was opened. Counters are read one after the other:
 /// sums over them may be off by the operations under way.
@@ -106,30 +107,10 @@ pub struct Stats {
     pub poisoned: Option<Arc<str>>,
 }
 
-/// One level of table files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LevelStats {
-    /// Number of files.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Their entries, deletions and older versions included.
-    pub entries: u64,
-    /// Deletions among the entries.
-    pub tombstones: u64,
-}
-
 impl Stats {
     pub(super) fn read(pipeline: &Pipeline, activity: Activity) -> Self {
         let commit = pipeline.stats();
         let tree = pipeline.tree().stats();
-        let levels = tree.levels.iter().map(|level| LevelStats {
-            files: level.files,
-            bytes: level.bytes,
-            entries: level.entries,
-            tombstones: level.tombstones,
-        });
         let cache = pipeline.tree().cache().stats();
         Self {
             activity,
@@ -138,7 +119,7 @@ impl Stats {
             largest_group: commit.largest_group,
             syncs: commit.syncs,
             log_bytes: commit.log_bytes,
-            levels: levels.collect(),
+            levels: tree.levels,
             value_bytes: tree.value_bytes,
             index_bytes: tree.index_bytes,
             memory_budget: pipeline.options().budget() as u64,
