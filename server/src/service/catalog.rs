@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::account::{AccountState, Accounts, Changing};
 use super::failure;
-use super::intent::{Found, Intent};
+use super::intent::{Aim, Found, Intent};
 use crate::auth::Account;
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::xml::{
@@ -255,16 +255,9 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(ErrorCode::TableAlreadyExists.error());
         }
-        let intent = Intent::create(account.name(), engine_table(account, name));
-        let made = async {
-            self.meta()?.insert(&intent.row()).await?;
-            let table = self.database.create_table(intent.engine_table()).await?;
-            self.enter(account, name, table.entities(), &intent).await
-        };
-        let made = made.await;
-        if made.is_err() {
-            self.give_up(&intent).await;
-        }
+        let intent = Intent::new(Aim::Create, account.name(), engine_table(account, name));
+        let table = async { self.database.create_table(intent.engine_table()).await };
+        let made = self.make(account, name, &intent, table).await;
         made.map_err(|error| failure::of(&error))
     }
 
@@ -287,37 +280,42 @@ impl Catalog {
         if account.table(name).is_some() {
             return Err(Error::TableExists(name.into()));
         }
-        let intent = Intent::load(account.name(), loader.name().to_owned());
-        let made = async {
-            self.meta()?.insert(&intent.row()).await?;
+        let intent = Intent::new(Aim::Load, account.name(), loader.name().to_owned());
+        let table = async {
             loader.finish()?;
-            let table = self.database.table(intent.engine_table())?;
-            self.enter(account, name, table.entities(), &intent).await
+            self.database.table(intent.engine_table())
         };
-        let made = made.await;
-        if made.is_err() {
-            self.give_up(&intent).await;
-        }
-        made.map(|_| ())
+        self.make(account, name, &intent, table).await.map(drop)
     }
 
-    /// Gives a table of the engine its row, in place of the intent to make it.
-    async fn enter(
+    /// Has a table of the engine made once the intent to is durable, and gives it a row in the intent's place. If
+    /// that fails, what was made goes.
+    async fn make(
         &self,
         account: &Changing,
         name: &str,
-        entities: EntityTable,
         intent: &Intent,
+        table: impl Future<Output = Result<Table, Error>>,
     ) -> Result<Arc<TableState>, Error> {
-        let row = table_row(account.name(), name, entities.name());
-        let mut batch = EntityBatch::new(account.name());
-        // There may be the row of a table whose data is lost: it is no table any more.
-        batch.insert_or_replace(&row).delete(intent.row_key(), Precondition::None);
-        self.meta()?.commit(batch).await?;
-        let policies = ArcSwap::default();
-        let state = Arc::new(TableState { name: name.into(), entities, policies });
-        account.insert(Arc::clone(&state));
-        Ok(state)
+        let made = async {
+            let meta = self.meta()?;
+            meta.insert(&intent.row()).await?;
+            let entities = table.await?.entities();
+            let row = table_row(account.name(), name, entities.name());
+            let mut batch = EntityBatch::new(account.name());
+            // There may be the row of a table whose data is lost: it is no table any more.
+            batch.insert_or_replace(&row).delete(intent.row_key(), Precondition::None);
+            meta.commit(batch).await?;
+            let policies = ArcSwap::default();
+            let state = Arc::new(TableState { name: name.into(), entities, policies });
+            account.insert(Arc::clone(&state));
+            Ok(state)
+        };
+        let made = made.await;
+        if made.is_err() {
+            self.give_up(intent).await;
+        }
+        made
     }
 
     /// Drops the engine's table of an intent, if it was made. Where that fails, the next start tries
@@ -333,7 +331,7 @@ impl Catalog {
     /// Deletes a table with all that is in it.
     pub(super) async fn delete(&self, account: &Changing, name: &str) -> Result<(), ServiceError> {
         let table = account.table(name).ok_or(ErrorCode::ResourceNotFound)?;
-        let intent = Intent::delete(account.name(), table.entities.name().to_owned());
+        let intent = Intent::new(Aim::Delete, account.name(), table.entities.name().to_owned());
         let mut batch = EntityBatch::new(account.name());
         batch.delete(row_key(name), Precondition::Exists).insert(&intent.row());
         let deleted = async { self.meta()?.commit(batch).urgent().await }.await;

@@ -17,31 +17,28 @@ use std::collections::HashSet;
 
 use tablestone::{Commit, Database, Entity, EntityTable, Error, Precondition, Version};
 
-/// What the RowKey of an intent to create a table begins with; the engine's table follows.
-const CREATE: &str = "create:";
-/// What that of an intent to make one of what is loaded begins with.
-const LOAD: &str = "load:";
-/// What that of an intent to delete one begins with.
-const DELETE: &str = "delete:";
 /// Names of engine's tables that are listed at once.
 const LIST: usize = 1_000;
 
 /// What an intent is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aim {
+pub(super) enum Aim {
     Create,
+    /// Its table holds all of its entities already.
     Load,
+    /// Its table had a row, which was deleted.
     Delete,
 }
 
 impl Aim {
     const ALL: [Self; 3] = [Self::Create, Self::Load, Self::Delete];
 
+    /// What the RowKey of such an intent begins with; the engine's table follows.
     const fn prefix(self) -> &'static str {
         match self {
-            Self::Create => CREATE,
-            Self::Load => LOAD,
-            Self::Delete => DELETE,
+            Self::Create => "create:",
+            Self::Load => "load:",
+            Self::Delete => "delete:",
         }
     }
 }
@@ -55,23 +52,15 @@ pub(super) struct Intent {
 }
 
 impl Intent {
-    pub(super) fn create(account: &str, engine_table: String) -> Self {
-        Self { aim: Aim::Create, account: account.to_owned(), engine_table }
-    }
-
-    pub(super) fn load(account: &str, engine_table: String) -> Self {
-        Self { aim: Aim::Load, account: account.to_owned(), engine_table }
-    }
-
-    pub(super) fn delete(account: &str, engine_table: String) -> Self {
-        Self { aim: Aim::Delete, account: account.to_owned(), engine_table }
+    pub(super) fn new(aim: Aim, account: &str, engine_table: String) -> Self {
+        Self { aim, account: account.to_owned(), engine_table }
     }
 
     /// The intent that a row of the catalog is, if it is one.
     pub(super) fn of_row(row: &Entity) -> Option<Self> {
         Aim::ALL.into_iter().find_map(|aim| {
             let engine_table = row.row_key().strip_prefix(aim.prefix())?.to_owned();
-            Some(Self { aim, account: row.partition_key().to_owned(), engine_table })
+            Some(Self::new(aim, row.partition_key(), engine_table))
         })
     }
 
@@ -79,14 +68,8 @@ impl Intent {
         &self.engine_table
     }
 
-    /// Whether its table had a row, which was deleted.
-    pub(super) fn is_deletion(&self) -> bool {
-        self.aim == Aim::Delete
-    }
-
-    /// Whether its table is to have a row, and holds all of its entities already.
-    pub(super) fn is_load(&self) -> bool {
-        self.aim == Aim::Load
+    pub(super) fn aim(&self) -> Aim {
+        self.aim
     }
 
     pub(super) fn row_key(&self) -> String {

@@ -15,7 +15,7 @@ use tablestone::{Database, Entity, Error, Table};
 
 use super::catalog::{ENGINE_TABLE, META, OpenError, TABLE_ROW, made_for, table_row};
 use super::check_table_name;
-use super::intent::{Intent, engine_tables, is_empty};
+use super::intent::{Aim, Intent, engine_tables, is_empty};
 use crate::auth::Account;
 
 /// What the name begins with that salvage gives a table which has lost its own.
@@ -146,11 +146,11 @@ impl Rows {
 
     fn add(&mut self, row: &Entity, tables: &HashSet<&str>) {
         if let Some(intent) = Intent::of_row(row) {
-            // One that was to be created holds entities: its row was there once. That of a load may have been.
-            if intent.is_deletion() {
-                self.settled.insert(intent.engine_table().to_owned());
-            } else if intent.is_load() {
-                self.loads.push(intent);
+            match intent.aim() {
+                // It holds entities: its row was there once. That of a load may have been.
+                Aim::Create => {}
+                Aim::Load => self.loads.push(intent),
+                Aim::Delete => _ = self.settled.insert(intent.engine_table().to_owned()),
             }
             return;
         }
