@@ -11,12 +11,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use super::catalog::TableState;
+use super::keys::TABLE_NAME;
 use crate::auth::Account;
 use crate::error::{ErrorCode, ServiceError};
 use crate::wire::xml::{ServiceProperties, SignedIdentifier};
-
-/// Longest name of a table in bytes.
-const TABLE_NAME_BYTES: usize = 63;
 
 /// How long a change waits for others before the client hears that the server is busy.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -104,7 +102,7 @@ impl AccountState {
 
     /// A table by its name in whatever case.
     pub(super) fn table(&self, name: &str) -> Option<Arc<TableState>> {
-        let mut lower = [0; TABLE_NAME_BYTES];
+        let mut lower = [0; *TABLE_NAME.end()];
         let lower = lower.get_mut(..name.len())?;
         lower.copy_from_slice(name.as_bytes());
         lower.make_ascii_lowercase();

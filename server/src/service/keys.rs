@@ -5,7 +5,7 @@ use super::{Limits, limits};
 use crate::error::{ErrorCode, ServiceError};
 
 /// Lengths that a table's name may have.
-const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
+pub(super) const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
 /// What parts an address, so that no key in one can have it.
 const SLASHES: [char; 2] = ['/', '\\'];
