@@ -2,11 +2,12 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::ext::ReasonPhrase;
-use tablestone::{DateTime, ETag, Version};
+use tablestone::{ETag, Version};
 
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Common, Metadata, Preference, error_format, names};
+use crate::wire::instant::{now, with_seven_digits};
 use crate::wire::{json, xml};
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
@@ -46,13 +47,6 @@ pub(super) const fn content_type(format: BodyFormat, shape: Shape) -> &'static s
     }
 }
 
-/// An instant as the service tells it in errors, with all digits of the fraction: clients cut off so much.
-fn with_seven_digits(instant: DateTime) -> String {
-    let text = instant.to_string();
-    let (seconds, fraction) = text.trim_end_matches('Z').split_once('.').unwrap_or((&text, ""));
-    format!("{}.{fraction:0<7}Z", seconds.trim_end_matches('Z'))
-}
-
 impl Answer {
     /// An answer without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
@@ -85,8 +79,7 @@ impl Answer {
     ) -> Self {
         let code = error.code();
         let name = code.as_str();
-        let now = DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX);
-        let (message, id, time) = (error.message(), &common.id, with_seven_digits(now));
+        let (message, id, time) = (error.message(), &common.id, with_seven_digits(now()));
         let message = format!("{message}\nRequestId:{id}\nTime:{time}");
         let (content_type, body) = match error_format(format, request, common.version()) {
             json @ BodyFormat::Json(_) => {

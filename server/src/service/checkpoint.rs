@@ -1,11 +1,9 @@
 //! Backups of a database that is being served.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-
-use tablestone::DateTime;
 
 use super::TableService;
+use crate::wire::instant::now;
 
 impl TableService {
     /// Makes a [checkpoint](tablestone::Database::checkpoint) in a new directory of `under`, named for the time,
@@ -14,9 +12,7 @@ impl TableService {
     /// # Errors
     /// As there. The directory is gone then.
     pub fn checkpoint(&self, under: &Path) -> tablestone::Result<PathBuf> {
-        let now = DateTime::from_system_time(SystemTime::now()).unwrap_or(DateTime::MAX);
-        let name = now.to_string().replace(':', "");
-        let dir = under.join(name);
+        let dir = under.join(now().to_string().replace(':', ""));
         self.database().checkpoint(&dir).inspect_err(|_| {
             // Empty then, if it could be made at all.
             let _ = std::fs::remove_dir(&dir);

@@ -16,8 +16,9 @@ use crate::address::Parameter;
 use crate::error::ServiceError;
 use crate::headers::BodyFormat;
 use crate::wire::atom::AtomPrinter;
+use crate::wire::instant::now;
 use crate::wire::json::{EntityPrinter, PagePrinter};
-use crate::wire::{Context, Select};
+use crate::wire::{Context, EntitySource, Select};
 
 /// Room for an entity of usual size.
 const ENTITY_BYTES: usize = 1024;
@@ -53,19 +54,8 @@ impl Print {
         partition_key: &str,
         row_key: &str,
     ) -> Result<Option<(Version, Vec<u8>)>, ServiceError> {
-        let print = |entity: EntityRef<'_>| -> Result<_, RowError> {
-            let mut body = Vec::with_capacity(ENTITY_BYTES);
-            match self.format {
-                BodyFormat::Json(metadata) => {
-                    let printer = EntityPrinter::new(self.context(), metadata, &self.select);
-                    printer.single(&mut body, &entity)?;
-                }
-                BodyFormat::Atom => {
-                    let updated = DateTime::from(entity.version());
-                    let printer = AtomPrinter::new(self.context(), updated, &self.select);
-                    printer.single(&mut body, &entity)?;
-                }
-            }
+        let print = |entity: EntityRef<'_>| {
+            let body = single(self.format, self.context(), &self.select, &entity)?;
             Ok((entity.version(), body))
         };
         let found = self.table.entities.read(partition_key, row_key, print);
@@ -108,14 +98,29 @@ impl Print {
     }
 }
 
+/// An entity as the whole of a body.
+pub(super) fn single(
+    format: BodyFormat,
+    context: Context<'_>,
+    select: &Select,
+    entity: &impl EntitySource,
+) -> Result<Vec<u8>, RowError> {
+    let mut body = Vec::with_capacity(ENTITY_BYTES);
+    match format {
+        BodyFormat::Json(metadata) => {
+            EntityPrinter::new(context, metadata, select).single(&mut body, entity)?;
+        }
+        BodyFormat::Atom => {
+            let updated = DateTime::from(entity.version());
+            AtomPrinter::new(context, updated, select).single(&mut body, entity)?;
+        }
+    }
+    Ok(body)
+}
+
 fn visit(
     query: Option<EntityQuery>,
     each: impl FnMut(EntityRef<'_>) -> Result<(), RowError>,
 ) -> Result<Option<PageEnd>, ServiceError> {
     query.map(|query| query.visit(each)).transpose().map_err(|error| failure::of(&error))
-}
-
-/// The time as Atom states it.
-pub(super) fn now() -> DateTime {
-    DateTime::from_system_time(std::time::SystemTime::now()).unwrap_or(DateTime::MAX)
 }

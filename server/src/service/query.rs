@@ -9,7 +9,7 @@ use tablestone::{Continuation, EntityPage, EntityQuery, EntityRef, Filter, StopR
 use super::answer::{Answer, Shape};
 use super::call::Call;
 use super::catalog::{self, TableState};
-use super::print::{Print, PrintedPage, now};
+use super::print::{Print, PrintedPage};
 use super::waits::QUICK;
 use super::{Limits, TableService, failure};
 use crate::address::Parameter;
@@ -17,6 +17,7 @@ use crate::auth::{KeyRange, Operation};
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, names};
+use crate::wire::instant::now;
 use crate::wire::{Context, atom, continuation, json, shown};
 
 /// Room for a page's body, if the page may be short and if not: 1,000 entities of a few properties.

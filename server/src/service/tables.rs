@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{StatusCode, header};
 use hyper::body::Body;
-use tablestone::DateTime;
 
 use super::TableService;
 use super::answer::{Answer, Shape};
@@ -16,6 +15,7 @@ use crate::address::wrong_keys;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, names, request_format};
+use crate::wire::instant::now;
 use crate::wire::xml::{check_acl, parse_acl, print_acl};
 use crate::wire::{Context, atom, json};
 
@@ -51,10 +51,7 @@ fn single(call: &Call<'_>, status: StatusCode, format: BodyFormat, name: &str) -
     let context = Context { base: &base, account: call.account.name(), table: "Tables" };
     let body = match format {
         BodyFormat::Json(metadata) => json::print_table(context, metadata, name),
-        BodyFormat::Atom => {
-            let now = DateTime::from_system_time(std::time::SystemTime::now());
-            atom::print_table(context, now.unwrap_or(DateTime::MAX), name)
-        }
+        BodyFormat::Atom => atom::print_table(context, now(), name),
     };
     Answer::formatted(status, format, Shape::Single, body.into())
 }

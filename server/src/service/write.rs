@@ -9,14 +9,13 @@ use tablestone::{ETag, Entity, EntityBatch, IfMatch, Precondition, Version};
 use super::answer::{Answer, Shape, content_type};
 use super::call::Call;
 use super::catalog::TableState;
-use super::{Limits, keys};
+use super::{Limits, keys, print};
 use crate::address::{Resource, push_partition_address, push_row_address};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{BodyFormat, Preference, Verb, names};
 use crate::telemetry::Action;
-use crate::wire::atom::AtomPrinter;
-use crate::wire::json::{EntityPrinter, JsonError};
+use crate::wire::json::JsonError;
 use crate::wire::{Context, EntityBody, Select, Written, atom, own_text};
 
 /// Room for an entity's address, but for the account's.
@@ -341,16 +340,8 @@ impl<'a> Done<'a> {
         let Self { table, account, base, version, .. } = self;
         let context = Context { base, account, table: &table.name };
         let written = Written { entity, version: *version };
-        let mut body = Vec::with_capacity(512);
-        let printed = match format {
-            BodyFormat::Json(metadata) => {
-                EntityPrinter::new(context, metadata, &Select::ALL).single(&mut body, &written)
-            }
-            BodyFormat::Atom => AtomPrinter::new(context, (*version).into(), &Select::ALL)
-                .single(&mut body, &written),
-        };
-        printed.map_err(|error| ErrorCode::InternalError.because(error))?;
-        Ok(body)
+        print::single(format, context, &Select::ALL, &written)
+            .map_err(|error| ErrorCode::InternalError.because(error))
     }
 }
 

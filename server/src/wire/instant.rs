@@ -1,11 +1,18 @@
-//! The text of an instant, in the forms that the protocol's documents have.
+//! Instants: the time, and its text in the forms that the protocol's documents have.
+
+use std::time::SystemTime;
 
 use tablestone::DateTime;
 
-/// With all seven digits of the fraction, as access policies have it; elsewhere trailing zeros
-/// are cut, as [`DateTime`] prints.
+/// The time by the system's clock.
+pub(crate) fn now() -> DateTime {
+    DateTime::from_system_time(SystemTime::now()).unwrap_or(DateTime::MAX)
+}
+
+/// With all seven digits of the fraction, as access policies and errors have it: clients cut off so much. Elsewhere
+/// trailing zeros are cut, as [`DateTime`] prints.
 #[must_use]
-pub(super) fn with_seven_digits(instant: DateTime) -> String {
+pub(crate) fn with_seven_digits(instant: DateTime) -> String {
     let text = instant.to_string();
     let text = text.strip_suffix('Z').unwrap_or(&text);
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -10,7 +10,7 @@ mod body;
 mod context;
 pub mod continuation;
 pub mod edm;
-mod instant;
+pub(crate) mod instant;
 pub mod json;
 mod select;
 mod shown;
