@@ -118,6 +118,13 @@ pub(crate) fn encode_table(table: TableId) -> Vec<u8> {
     out
 }
 
+/// The encoded keys of one table: the first there can be, and the first behind all of them.
+pub(crate) fn table_range(table: TableId) -> (Vec<u8>, Vec<u8>) {
+    let low = encode_table(table);
+    let high = prefix_end(&low);
+    (low, high)
+}
+
 /// The encoded prefix of all keys of one partition.
 pub(crate) fn encode_partition(table: TableId, partition_key: &[u8]) -> Vec<u8> {
     encode_partition_before(table, partition_key, 0)

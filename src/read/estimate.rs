@@ -70,8 +70,7 @@ pub(crate) fn estimate(view: &View, start: &[u8], end: &[u8]) -> Result<Estimate
 /// Up to `parts - 1` PartitionKeys, ascending, that cut a table into parts of about equal size;
 /// each begins a part.
 pub(crate) fn split_points(view: &View, table: TableId, parts: usize) -> Result<Vec<Vec<u8>>> {
-    let start = key::encode_table(table);
-    let end = key::prefix_end(&start);
+    let (start, end) = key::table_range(table);
     let mut fences = fences(view, &start, &end, parts)?;
     fences.sort_unstable();
     let total: u64 = fences.iter().map(|(_, bytes)| bytes).sum();

@@ -133,7 +133,7 @@ impl Catalog {
         let mut payload = Payload::default();
         payload.rows(&names(), 1);
         payload.delete(name.as_bytes());
-        let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
+        let (low, high) = key::table_range(id);
         // Tables that come and go with little in them leave no range behind: a memtable is full of few, and each has
         // all of them put in order anew while every writer waits.
         match FewRows::in_memory(pipeline, id, &low, &high) {

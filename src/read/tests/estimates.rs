@@ -48,8 +48,8 @@ fn split_points_hold_few_keys_of_a_large_file() {
     let put = |n: u64| Step::Put((key(n), Vec::new()), 4_000);
     let steps: Vec<_> = (0..600).map(put).chain([Step::Flush]).collect();
     let view = World::new(&steps).view;
-    let start = encoded::encode_table(TABLE);
-    let held = |parts| fences(&view, &start, &encoded::prefix_end(&start), parts).unwrap().len();
+    let (start, end) = encoded::table_range(TABLE);
+    let held = |parts| fences(&view, &start, &end, parts).unwrap().len();
     assert!((16..=33).contains(&held(2)), "{}", held(2));
     assert!(held(usize::MAX) > 200, "{} blocks", held(usize::MAX));
 }

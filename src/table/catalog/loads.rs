@@ -131,7 +131,7 @@ impl Catalog {
         if !has_files {
             return pipeline.submit(&Prepared::new(payload));
         }
-        let (low, high) = (key::encode_table(id), key::prefix_end(&key::encode_table(id)));
+        let (low, high) = key::table_range(id);
         payload.delete_range(&low, &high);
         pipeline.submit_deletion(&Prepared::new(payload), &low, &high)
     }
