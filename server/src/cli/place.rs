@@ -9,14 +9,11 @@ use tablestone::Compression;
 use super::CliError;
 use super::store::{Local, Store, holds_nothing};
 use crate::client::{Client, Endpoint};
-use crate::config::{DEVELOPMENT_ACCOUNT, Limits};
+use crate::config::{DEFAULT_DATA, DEVELOPMENT_ACCOUNT, Limits};
 use crate::net::read_certificates;
 
 /// What to do instead of naming a server.
 pub(super) const STOP_THE_SERVER: &str = "stop the server, and give the command on its machine";
-
-/// The directory of the data if nothing is said, as of `serve`.
-const DATA: &str = "tablestone-data";
 
 /// Where the tables are: options, else `TABLESTONE_DATA`, else `AZURE_STORAGE_CONNECTION_STRING`,
 /// else the directory that `serve` has by default.
@@ -112,7 +109,7 @@ impl Place {
         }
         Ok(match text("AZURE_STORAGE_CONNECTION_STRING")? {
             Some(text) => Meant::ConnectionString(text),
-            None => Meant::Directory(DATA.into()),
+            None => Meant::Directory(DEFAULT_DATA.into()),
         })
     }
 }

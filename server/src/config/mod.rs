@@ -26,6 +26,9 @@ use crate::auth::Account;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10002);
 
+/// The directory of the data.
+pub(crate) const DEFAULT_DATA: &str = "tablestone-data";
+
 /// The least memory that the engine works with.
 const LEAST_MEMORY: usize = 64 << 10;
 
@@ -262,7 +265,7 @@ impl Partial {
         Ok(Config {
             listen: self.listen.unwrap_or(DEFAULT_LISTEN),
             admin: self.admin,
-            data: self.data.unwrap_or_else(|| "tablestone-data".into()),
+            data: self.data.unwrap_or_else(|| DEFAULT_DATA.into()),
             checkpoints: self.checkpoints,
             accounts: account::accounts(accounts)?,
             published_key,
