@@ -10,17 +10,14 @@ use super::exchange::{Answer, Body, refused};
 use super::{Client, ClientError};
 use crate::address::push_entity_address;
 use crate::error::ErrorCode;
-use crate::headers::Metadata;
 use crate::wire::json::EntityPrinter;
-use crate::wire::{Context, Select, Written};
+use crate::wire::{Select, Written};
 
 /// Largest transaction: the service takes 100 operations, and 4 MiB.
 const MAX_OPERATIONS: usize = 100;
 const MAX_BYTES: usize = (4 << 20) - (16 << 10);
 /// What servers say of more operations than they take.
 const TOO_MANY: &str = "changes per change set";
-/// How entities are printed: as lines, which have no addresses.
-const CONTEXT: Context<'_> = Context { base: "", account: "", table: "" };
 
 /// How an entity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +206,7 @@ impl<'a> Transaction<'a> {
              Content-Type: application/json\r\nPrefer: return-no-content\r\n\r\n"
         );
         self.bytes.extend_from_slice(head.as_bytes());
-        let printer = EntityPrinter::new(CONTEXT, Metadata::Minimal, &Select::ALL);
+        let printer = EntityPrinter::of_lines(&Select::ALL);
         let printed = printer.line(&mut self.bytes, &Written { entity, version: Version::ZERO });
         debug_assert!(printed.is_ok(), "only what is stored can be damaged");
         self.bytes.extend_from_slice(b"\r\n");

@@ -5,12 +5,8 @@ use std::io::Write;
 use super::{Output, Rows};
 use crate::cli::CliError;
 use crate::cli::store::Row;
-use crate::headers::Metadata;
 use crate::wire::json::EntityPrinter;
-use crate::wire::{Context, Select, Written};
-
-/// Lines have no addresses.
-const CONTEXT: Context<'_> = Context { base: "", account: "", table: "" };
+use crate::wire::{Select, Written};
 
 /// Writes an object a line.
 pub(in crate::cli) struct JsonRows {
@@ -28,7 +24,7 @@ impl JsonRows {
 impl Rows for JsonRows {
     fn row(&mut self, (entity, version): &Row) -> Result<(), CliError> {
         self.line.clear();
-        let printer = EntityPrinter::new(CONTEXT, Metadata::Minimal, &self.select);
+        let printer = EntityPrinter::of_lines(&self.select);
         printer.line(&mut self.line, &Written { entity, version: *version })?;
         self.line.push(b'\n');
         Ok(self.output.write_all(&self.line)?)

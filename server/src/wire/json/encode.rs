@@ -42,6 +42,13 @@ impl<'a> EntityPrinter<'a> {
         Self { context, metadata, select }
     }
 
+    /// A printer of [lines](Self::line), which have no addresses.
+    #[must_use]
+    pub const fn of_lines(select: &'a Select) -> Self {
+        let context = Context { base: "", account: "", table: "" };
+        Self::new(context, Metadata::Minimal, select)
+    }
+
     /// One entity, as the whole of an answer.
     ///
     /// # Errors
