@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::CliError;
 use super::ask::{Ask, table_name};
-use super::output::{CsvRows, JsonRows, Names, Output, Rows, Types, counted, note};
+use super::output::{CsvRows, JsonRows, Output, Rows, Types, counted, note, write_all};
 use super::place::{Place, Purpose};
 use super::store::Store;
 
@@ -70,15 +70,7 @@ impl Export {
         self.output.take_if(|path| STDOUT.contains(&path.to_string_lossy().as_ref()));
         let store = self.place.open(Purpose::Read, 1)?;
         let pages = store.pages(&self.table, &self.ask)?;
-        let mut rows = self.rows(&store)?;
-        let mut entities = 0u64;
-        for page in pages {
-            for row in page? {
-                rows.row(&row)?;
-                entities += 1;
-            }
-        }
-        rows.finish()?;
+        let entities = write_all(pages, self.rows(&store)?)?;
         if let Some(file) = &self.output {
             let seconds = began.elapsed().as_secs_f64();
             let (entities, file) = (counted(entities, "entity", "entities"), file.display());
@@ -91,14 +83,10 @@ impl Export {
         let said = self.format.or_else(|| Format::of(self.output.as_deref()?));
         let output =
             || self.output.as_ref().map_or_else(|| Ok(Output::stdout()), |p| Output::file(p));
-        Ok(match (said.unwrap_or(Format::Json), self.ask.select.names()) {
-            (Format::Json, _) => Box::new(JsonRows::new(output()?, self.ask.select.clone())),
-            (Format::Csv, Some(names)) => {
-                Box::new(CsvRows::new(output()?, names.to_vec(), true, Types::Shown)?)
-            }
-            (Format::Csv, None) => {
-                let names = Names::of_pages(store.pages(&self.table, &self.ask)?)?;
-                Box::new(CsvRows::new(output()?, names, false, Types::Shown)?)
+        Ok(match said.unwrap_or(Format::Json) {
+            Format::Json => Box::new(JsonRows::new(output()?, self.ask.select.clone())),
+            Format::Csv => {
+                Box::new(CsvRows::new(store, &self.table, &self.ask, output, Types::Shown)?)
             }
         })
     }

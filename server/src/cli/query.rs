@@ -8,7 +8,9 @@ use tablestone::Filter;
 
 use super::CliError;
 use super::ask::{Ask, Condition, table_name};
-use super::output::{CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell, note};
+use super::output::{
+    CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell, note, write_all,
+};
 use super::place::{Place, Purpose};
 use super::store::{Row, Store};
 
@@ -65,22 +67,13 @@ impl Query {
             return show(&store, table, ask, output);
         }
         let pages = store.pages(table, ask)?;
-        let mut rows: Box<dyn Rows> = match (format, ask.select.names()) {
-            (Format::Csv, Some(names)) => {
-                Box::new(CsvRows::new(output, names.to_vec(), true, Types::Hidden)?)
-            }
-            (Format::Csv, None) => {
-                let names = Names::of_pages(store.pages(table, ask)?)?;
-                Box::new(CsvRows::new(output, names, false, Types::Hidden)?)
+        let rows: Box<dyn Rows> = match format {
+            Format::Csv => {
+                Box::new(CsvRows::new(&store, table, ask, || Ok(output), Types::Hidden)?)
             }
             _ => Box::new(JsonRows::new(output, ask.select.clone())),
         };
-        for page in pages {
-            for row in page? {
-                rows.row(&row)?;
-            }
-        }
-        rows.finish()
+        write_all(pages, rows).map(drop)
     }
 }
 

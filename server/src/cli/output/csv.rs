@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::{Output, Rows, text, value};
 use crate::cli::CliError;
-use crate::cli::store::{Pages, Row};
+use crate::cli::ask::Ask;
+use crate::cli::store::{Pages, Row, Store};
 
 /// Whether each property has a column of its type beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Names {
     }
 
     /// Of all entities of these pages.
-    pub(in crate::cli) fn of_pages(pages: Pages<'_>) -> Result<Vec<String>, CliError> {
+    fn of_pages(pages: Pages<'_>) -> Result<Vec<String>, CliError> {
         let mut names = Self::new();
         for page in pages {
             names.add(&page?);
@@ -67,14 +68,20 @@ fn has_type(name: &str) -> bool {
 }
 
 impl CsvRows {
-    /// Writes the header.
+    /// Writes the header of a table's entities: the properties that are asked for, else all that these entities have,
+    /// which is found out by reading them before there is an output.
     pub(in crate::cli) fn new(
-        output: Output,
-        names: Vec<String>,
-        selected: bool,
+        store: &Store,
+        table: &str,
+        ask: &Ask,
+        output: impl FnOnce() -> Result<Output, CliError>,
         types: Types,
     ) -> Result<Self, CliError> {
-        let mut writer = ::csv::Writer::from_writer(output);
+        let (names, selected) = match ask.select.names() {
+            Some(names) => (names.to_vec(), true),
+            None => (Names::of_pages(store.pages(table, ask)?)?, false),
+        };
+        let mut writer = ::csv::Writer::from_writer(output()?);
         for name in &names {
             write(&mut writer, name)?;
             if types == Types::Shown && has_type(name) {

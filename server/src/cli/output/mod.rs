@@ -20,7 +20,7 @@ pub(super) use self::sink::Output;
 pub(super) use self::table::{Align, TextTable};
 
 use super::CliError;
-use super::store::Row;
+use super::store::{Pages, Row};
 use crate::wire::edm;
 
 /// Names that an error shows of many.
@@ -31,6 +31,19 @@ pub(super) trait Rows {
     fn row(&mut self, row: &Row) -> Result<(), CliError>;
 
     fn finish(self: Box<Self>) -> Result<(), CliError>;
+}
+
+/// Writes the entities of all pages; gives their number.
+pub(super) fn write_all(pages: Pages<'_>, mut rows: Box<dyn Rows>) -> Result<u64, CliError> {
+    let mut entities = 0;
+    for page in pages {
+        for row in page? {
+            rows.row(&row)?;
+            entities += 1;
+        }
+    }
+    rows.finish()?;
+    Ok(entities)
 }
 
 /// Whose reader went away.
