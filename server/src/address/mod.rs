@@ -10,6 +10,7 @@ mod text;
 pub use query::{Parameter, QueryString};
 pub use resource::{Resource, push_entity_address};
 pub(crate) use resource::{push_partition_address, push_row_address, wrong_keys};
+pub(crate) use text::ENCODED;
 
 use std::borrow::Cow;
 

@@ -7,8 +7,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{ErrorCode, ServiceError};
 
-/// What stays as it is in the keys of an address that the server gives: RFC 3986's unreserved.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// What is encoded in addresses that are made here: all but RFC 3986's unreserved.
+pub(crate) const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Whether `+` is a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

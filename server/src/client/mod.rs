@@ -16,16 +16,14 @@ pub use page::{Page, PageKey};
 
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use rustls_pki_types::CertificateDer;
 use ureq::Agent;
 
+use crate::address::ENCODED;
 use crate::error::ErrorCode;
 use crate::headers::names;
 use exchange::Body;
-
-/// What stays as it is in a query string: RFC 3986's unreserved.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// An account's tables at an address.
 ///
