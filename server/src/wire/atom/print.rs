@@ -6,14 +6,12 @@ use tablestone::{DateTime, RowError, ValueRef, ValueType};
 
 use super::name::encode;
 use crate::address::push_entity_address;
-use crate::wire::xml::{escape_into, put};
+use crate::wire::xml::{ATOM, DATA, METADATA, escape_into, put};
 use crate::wire::{Context, EntitySource, Select};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
-const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
 /// Of an element whose text white space begins or ends.
 const PRESERVE: &str = " xml:space=\"preserve\"";
-const ATOM: &str = "http://www.w3.org/2005/Atom";
 
 /// Prints the entities of an answer, all of one table.
 #[derive(Clone, Debug)]
@@ -159,7 +157,7 @@ fn escaped(base: &str) -> String {
 
 /// The attributes of a document's root.
 fn namespaces(base: &str) -> String {
-    format!(" xml:base=\"{base}/\" xmlns:d=\"{DATA}\" xmlns:m=\"{DATA}/metadata\" xmlns=\"{ATOM}\"")
+    format!(" xml:base=\"{base}/\" xmlns:d=\"{DATA}\" xmlns:m=\"{METADATA}\" xmlns=\"{ATOM}\"")
 }
 
 fn begin_feed(out: &mut Vec<u8>, context: Context<'_>, updated: DateTime) {

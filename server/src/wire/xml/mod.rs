@@ -25,4 +25,4 @@ pub use properties::{
 };
 
 pub(super) use print::{escape_into, put};
-pub(super) use tree::{Element, Namespace};
+pub(super) use tree::{ATOM, DATA, Element, METADATA, Namespace};

@@ -1,5 +1,7 @@
 //! Printing XML, and the documents that are only ever printed: statistics and errors.
 
+use super::tree::METADATA;
+
 /// Adds texts.
 pub(in crate::wire) fn put(out: &mut Vec<u8>, texts: &[&str]) {
     for text in texts {
@@ -55,8 +57,7 @@ pub fn print_stats(last_sync: &str) -> Vec<u8> {
 #[must_use]
 pub fn print_error(code: &str, message: &str) -> Vec<u8> {
     let mut out = DECLARATION.as_bytes().to_vec();
-    let namespace = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-    put(&mut out, &["<error xmlns=\"", namespace, "\">"]);
+    put(&mut out, &["<error xmlns=\"", METADATA, "\">"]);
     element(&mut out, "code", code);
     put(&mut out, &["<message xml:lang=\"en-US\">"]);
     escape_into(&mut out, message);

@@ -20,9 +20,10 @@ const MAX_ELEMENTS: usize = 2_048;
 /// with all before it.
 const MAX_ATTRIBUTES: usize = 32;
 
-const ATOM: &str = "http://www.w3.org/2005/Atom";
-const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
-const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
+pub(in crate::wire) const ATOM: &str = "http://www.w3.org/2005/Atom";
+pub(in crate::wire) const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
+pub(in crate::wire) const METADATA: &str =
+    "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
 /// A namespace of the protocol's documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
