@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::entity::ParseError;
 #[cfg(feature = "serde")]
 use crate::entity::deserialize_text;
-use crate::text::Shown;
+use crate::text::{Hex, Shown};
 
 /// Where a query goes on: the first key that was not examined (R-E12).
 ///
@@ -57,9 +57,7 @@ impl Continuation {
 
 impl fmt::Display for Continuation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.partition_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str(".")?;
-        self.row_key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{}.{}", Hex(&self.partition_key), Hex(&self.row_key))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::entity::datetime::DateTime;
 use crate::entity::error::ParseError;
 use crate::entity::guid::Guid;
 use crate::entity::value::Value;
+use crate::text::unhex;
 
 /// Begins the name of a property that would be a word of the language without it.
 pub(super) const NAME_SIGN: char = '@';
@@ -158,7 +159,7 @@ impl<'a> Lexer<'a> {
     }
 
     #[cold]
-    fn out_of_range(&self, start: usize, expected: &'static str) -> FilterError {
+    fn out_of_range(&self, start: usize, expected: impl Into<Cow<'static, str>>) -> FilterError {
         let kind = FilterErrorKind::LiteralOutOfRange;
         FilterError::at(self.text, (start, self.at), kind, expected)
     }
@@ -221,16 +222,14 @@ impl<'a> Lexer<'a> {
         let inside = self.at + 1;
         let value = self.quoted()?;
         value.parse().map_err(|error: ParseError| {
+            let expected = error.expected().to_owned();
             if error.is_out_of_range() {
-                let kind = FilterErrorKind::LiteralOutOfRange;
-                let expected = error.expected().to_owned();
-                return FilterError::at(self.text, (start, self.at), kind, expected);
+                return self.out_of_range(start, expected);
             }
-            let mut skipped = value.chars().take(error.column() - 1);
-            let from = inside + skipped.by_ref().map(char::len_utf8).sum::<usize>();
+            let skipped: usize = value.chars().take(error.column() - 1).map(char::len_utf8).sum();
+            let from = inside + skipped;
             let found = self.text.get(from..).and_then(|rest| rest.chars().next());
             let span = (from, from + found.map_or(0, char::len_utf8));
-            let expected = error.expected().to_owned();
             FilterError::at(self.text, span, FilterErrorKind::Syntax, expected)
         })
     }
@@ -238,23 +237,11 @@ impl<'a> Lexer<'a> {
     /// Pairs of hexadecimal digits between quotes.
     fn binary(&mut self) -> Result<Vec<u8>, FilterError> {
         self.at += 1;
-        let start = self.at;
-        let digits = self.take_while(|c| c.is_ascii_hexdigit());
-        let end = self.at;
-        if self.peek() != Some('\'') || digits.len() % 2 == 1 {
-            let here = self.peek().map_or(0, char::len_utf8);
-            let kind = FilterErrorKind::Syntax;
-            let expected = "pairs of hexadecimal digits and a closing quote";
-            return Err(FilterError::at(self.text, (end, end + here), kind, expected));
-        }
-        self.at += 1;
-        debug_assert_eq!(start + digits.len(), end, "digits are ASCII");
-        let nibbles: Vec<u8> =
-            digits.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-        Ok(nibbles
-            .chunks_exact(2)
-            .map(|pair| pair.iter().fold(0, |byte, d| byte << 4 | d))
-            .collect())
+        let bytes = unhex(self.take_while(|c| c.is_ascii_hexdigit()));
+        let (end, next) = (self.at, self.peek());
+        self.at += next.map_or(0, char::len_utf8);
+        let bytes = bytes.filter(|_| next == Some('\''));
+        bytes.ok_or_else(|| self.syntax(end, "pairs of hexadecimal digits and a closing quote"))
     }
 
     /// A number with its sign and suffix.

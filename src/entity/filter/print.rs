@@ -8,6 +8,7 @@ use std::fmt::{self, Write};
 use super::expr::{self, Comparison, Connective, Filter, Node};
 use super::lex::{NAME_SIGN, is_reserved};
 use crate::entity::value::Value;
+use crate::text::Hex;
 
 /// What is left to print, the next on top.
 enum Piece {
@@ -93,11 +94,7 @@ impl fmt::Display for Comparison {
         write!(f, "{name} {} ", self.operator.name())?;
         match &self.constant {
             Value::String(text) => write!(f, "'{}'", text.replace('\'', "''")),
-            Value::Binary(bytes) => {
-                f.write_str("X'")?;
-                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                f.write_char('\'')
-            }
+            Value::Binary(bytes) => write!(f, "X'{}'", Hex(bytes)),
             Value::Boolean(value) => write!(f, "{value}"),
             Value::DateTime(value) => write!(f, "datetime'{value}'"),
             Value::Double(number) if number.is_nan() => f.write_str("NaN"),

@@ -8,13 +8,14 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::error::SerdeError;
-use super::values::{Digits, Hex};
+use super::values::Digits;
 use super::{DATE_TIME, ETAG, ETAG_FIELD, GUID, VALUE};
 use crate::entity::datetime::DateTime;
 use crate::entity::entity::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use crate::entity::error::RowError;
 use crate::entity::etag::ETag;
 use crate::entity::value::{ValueRef, ValueType};
+use crate::text::Hex;
 
 type Result<T, E = SerdeError> = std::result::Result<T, E>;
 

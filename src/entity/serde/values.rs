@@ -13,6 +13,7 @@ use super::texts::{Text, deserialize_text};
 use crate::entity::datetime::DateTime;
 use crate::entity::guid::Guid;
 use crate::entity::value::Value;
+use crate::text::{Hex, unhex};
 
 /// What derives the form of a [`Value`]; the name is [`VALUE`](super::VALUE).
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -67,21 +68,6 @@ pub(super) fn from_text<E: Error>(variant: &str, text: String) -> Result<Value, 
 }
 
 const NOT_HEX: &str = "expected pairs of hexadecimal digits";
-
-/// Bytes as hexadecimal digits.
-pub(super) struct Hex<'a>(pub(super) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    let (pairs, []) = text.as_bytes().as_chunks() else { return None };
-    pairs.iter().map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8)).collect()
-}
 
 mod number {
     use super::*;
