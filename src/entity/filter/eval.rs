@@ -89,8 +89,9 @@ impl CompiledFilter {
                     on_true: visit.on_false,
                     on_false: visit.on_true,
                 }),
-                Some(&Node::And(count)) => layout.list(Connective::And, count, visit, &mut visits),
-                Some(&Node::Or(count)) => layout.list(Connective::Or, count, visit, &mut visits),
+                Some(&Node::List(connective, count)) => {
+                    layout.list(connective, count, visit, &mut visits);
+                }
                 // A constant is the whole filter, if it is there.
                 Some(Node::Constant(true)) => return Self::always(Target::ACCEPT),
                 Some(Node::Constant(false)) | None => return Self::always(Target::REJECT),

@@ -1,9 +1,8 @@
 //! [`Filter`]: a condition on entities, as it was written or built.
 //!
-//! Invariant: the nodes are one expression in postfix order; an `And` or `Or` has two operands at
-//! least, none of which is of its own kind (chains are flat lists), and a `Not` never stands on a
-//! `Not`. Nothing that walks an expression recurses, so no nesting and no length is too much for
-//! the stack.
+//! Invariant: the nodes are one expression in postfix order; a list has two operands at least, none of
+//! which is a list of its own kind (chains are flat lists), and a `Not` never stands on a `Not`. Nothing
+//! that walks an expression recurses, so no nesting and no length is too much for the stack.
 
 use std::str::FromStr;
 
@@ -68,10 +67,8 @@ pub(super) enum Node<C = Comparison> {
     Compare(C),
     /// Of the operand before it.
     Not,
-    /// All of that many operands before it.
-    And(usize),
-    /// One at least of that many operands before it.
-    Or(usize),
+    /// Of that many operands before it.
+    List(Connective, usize),
 }
 
 /// A property and a constant.
@@ -176,7 +173,7 @@ impl<C> Node<C> {
         match *self {
             Self::Constant(_) | Self::Compare(_) => 0,
             Self::Not => 1,
-            Self::And(operands) | Self::Or(operands) => operands,
+            Self::List(_, operands) => operands,
         }
     }
 
@@ -234,18 +231,13 @@ impl Eq for Comparison {}
 /// Both list operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connective {
+    /// All of the operands.
     And,
+    /// One of them at least.
     Or,
 }
 
 impl Connective {
-    pub(super) const fn node<C>(self, operands: usize) -> Node<C> {
-        match self {
-            Self::And => Node::And(operands),
-            Self::Or => Node::Or(operands),
-        }
-    }
-
     pub(super) const fn other(self) -> Self {
         match self {
             Self::And => Self::Or,
@@ -256,8 +248,8 @@ impl Connective {
     /// How many operands the last operand in `nodes` is for this connective: those of a list of
     /// the same kind, which is taken apart, or one.
     pub(super) fn absorb(self, nodes: &mut Vec<Node>) -> usize {
-        match (self, nodes.last()) {
-            (Self::And, Some(&Node::And(operands))) | (Self::Or, Some(&Node::Or(operands))) => {
+        match nodes.last() {
+            Some(&Node::List(connective, operands)) if connective == self => {
                 nodes.pop();
                 operands
             }
@@ -338,7 +330,7 @@ impl Filter {
     pub fn properties(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Compare(comparison) => Some(comparison.operand.name()),
-            Node::Constant(_) | Node::Not | Node::And(_) | Node::Or(_) => None,
+            Node::Constant(_) | Node::Not | Node::List(..) => None,
         })
     }
 
@@ -366,7 +358,7 @@ impl Filter {
         let left = connective.absorb(&mut self.nodes);
         let right = connective.absorb(&mut other.nodes);
         self.nodes.append(&mut other.nodes);
-        self.nodes.push(connective.node(left + right));
+        self.nodes.push(Node::List(connective, left + right));
         self
     }
 }

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::expr::{Comparison, Filter, Node, Operand, Operator};
+use super::expr::{Comparison, Connective, Filter, Node, Operand, Operator};
 use crate::entity::{Entity, Value};
 use crate::version::Version;
 
@@ -16,8 +16,13 @@ pub(super) fn passes(filter: &Filter, entity: &Entity, version: Version) -> bool
             Node::Constant(value) => *value,
             Node::Compare(comparison) => holds(comparison, entity, version),
             Node::Not => !operands.pop().expect("an operand"),
-            Node::And(n) => operands.split_off(operands.len() - n).into_iter().all(|value| value),
-            Node::Or(n) => operands.split_off(operands.len() - n).into_iter().any(|value| value),
+            Node::List(connective, n) => {
+                let mut listed = operands.split_off(operands.len() - n).into_iter();
+                match connective {
+                    Connective::And => listed.all(|value| value),
+                    Connective::Or => listed.any(|value| value),
+                }
+            }
         };
         operands.push(value);
     }

@@ -53,8 +53,7 @@ impl Filter {
                 Node::Constant(value) => Some(value),
                 Node::Compare(ref comparison) => comparison.known(),
                 Node::Not => operands.next().flatten().map(|value| !value),
-                Node::And(_) => decided(operands, Connective::And),
-                Node::Or(_) => decided(operands, Connective::Or),
+                Node::List(connective, _) => decided(operands, connective),
             };
             all.push(value);
         }
@@ -102,8 +101,7 @@ impl Node<Term<'_>> {
                 Node::Compare(Comparison { operand, operator, constant })
             }
             Self::Not => Node::Not,
-            Self::And(operands) => Node::And(operands),
-            Self::Or(operands) => Node::Or(operands),
+            Self::List(connective, operands) => Node::List(connective, operands),
         }
     }
 }
@@ -146,8 +144,7 @@ impl<'a> Normal<'a> {
                 let at = visit.at.saturating_sub(1);
                 self.visits.push(Visit { at, negated: !visit.negated, ..visit });
             }
-            Some(&Node::And(operands)) => self.list(Connective::And, operands, visit),
-            Some(&Node::Or(operands)) => self.list(Connective::Or, operands, visit),
+            Some(&Node::List(connective, operands)) => self.list(connective, operands, visit),
             // Known, so nobody visits it.
             Some(Node::Constant(_)) | None => {}
         }
@@ -175,11 +172,10 @@ impl<'a> Normal<'a> {
         let list =
             match (self.visits.len() - first, visit.list.and_then(|list| self.nodes.get(list))) {
                 (1, _) => visit.list,
-                (_, Some(Node::And(_))) if connective == Connective::And => visit.list,
-                (_, Some(Node::Or(_))) if connective == Connective::Or => visit.list,
+                (_, Some(&Node::List(around, _))) if around == connective => visit.list,
                 _ => {
                     self.count_in(visit.list);
-                    self.nodes.push(connective.node(0));
+                    self.nodes.push(Node::List(connective, 0));
                     Some(self.nodes.len() - 1)
                 }
             };
@@ -191,7 +187,7 @@ impl<'a> Normal<'a> {
 
     fn count_in(&mut self, list: Option<usize>) {
         let list = list.and_then(|list| self.nodes.get_mut(list));
-        if let Some(Node::And(operands) | Node::Or(operands)) = list {
+        if let Some(Node::List(_, operands)) = list {
             *operands += 1;
         }
     }

@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         match self.open.last() {
             Some(&Open::List { connective: open, operands }) if open == connective => {
                 let absorbed = connective.absorb(&mut self.nodes);
-                self.nodes.push(connective.node(operands + absorbed));
+                self.nodes.push(Node::List(connective, operands + absorbed));
                 self.open.pop();
             }
             _ => {}

@@ -61,14 +61,17 @@ impl Simplified<'_> {
             return None;
         }
         let left: Vec<&Part> = parts.iter().filter(|part| !part.exact).collect();
-        if !matches!(self.nodes.last(), Some(Node::And(_))) || keys.coarse || left.is_empty() {
+        if !matches!(self.nodes.last(), Some(Node::List(Connective::And, _)))
+            || keys.coarse
+            || left.is_empty()
+        {
             return Some(self.to_filter());
         }
         let operands = left.len();
         let nodes = left.into_iter().flat_map(|part| self.nodes.get(part.nodes.clone()));
         let mut nodes: Vec<Node> = nodes.flatten().map(Node::to_owned).collect();
         if operands > 1 {
-            nodes.push(Node::And(operands));
+            nodes.push(Node::List(Connective::And, operands));
         }
         Some(Filter { nodes })
     }
@@ -133,8 +136,7 @@ impl Planner {
                 }
                 // Of a comparison with a property, which leaves all keys possible.
                 Node::Not => continue,
-                Node::And(count) => (Connective::And, count),
-                Node::Or(count) => (Connective::Or, count),
+                Node::List(connective, count) => (connective, count),
             };
             let first = operands.len().saturating_sub(count);
             let listed = operands.get(first..).unwrap_or_default();

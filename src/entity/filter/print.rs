@@ -45,15 +45,13 @@ impl fmt::Display for Filter {
                     pieces.push(Piece::Expression(at.saturating_sub(1)));
                     pieces.push(Piece::Text("not ("));
                 }
-                Node::And(operands) => {
-                    push_list(&mut pieces, Connective::And, at, operands, &lengths);
-                }
-                Node::Or(operands) => {
-                    if is_operand {
+                Node::List(connective, operands) => {
+                    let in_parentheses = is_operand && connective == Connective::Or;
+                    if in_parentheses {
                         pieces.push(Piece::Text(")"));
                     }
-                    push_list(&mut pieces, Connective::Or, at, operands, &lengths);
-                    if is_operand {
+                    push_list(&mut pieces, connective, at, operands, &lengths);
+                    if in_parentheses {
                         pieces.push(Piece::Text("("));
                     }
                 }
