@@ -251,9 +251,7 @@ impl<'a> Place<'a> {
 
     /// The fence of the data block: its key and version.
     pub(super) fn fence(&self) -> Result<(&[u8], Version)> {
-        IndexPartition::parse(self.held.payload())
-            .and_then(|index| index.fence(self.position))
-            .map_err(|damage| self.reader.damage(damage, &self.partition_handle))
+        self.read(|index| index.fence(self.position))
     }
 
     /// The place of the next data block, in the same partition or the next.
@@ -299,7 +297,10 @@ impl<'a> Place<'a> {
         self
     }
 
-    fn read<R>(&self, read: impl FnOnce(IndexPartition<'_>) -> Result<R, Damage>) -> Result<R> {
+    fn read<'s, R>(
+        &'s self,
+        read: impl FnOnce(IndexPartition<'s>) -> Result<R, Damage>,
+    ) -> Result<R> {
         IndexPartition::parse(self.held.payload())
             .and_then(read)
             .map_err(|damage| self.reader.damage(damage, &self.partition_handle))
