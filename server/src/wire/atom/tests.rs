@@ -257,6 +257,19 @@ fn addresses_are_escaped() {
     assert_eq!((id(&tables), inner(&tables)), expected);
 }
 
+/// R-S04: what XML has no place for is a reference, which readers that are not strict take, U+FFFE and U+FFFF too.
+/// Characters that share bytes with these stay as they are.
+#[test]
+fn r_s04_what_xml_lacks_is_a_reference() {
+    let text = "\u{fffe}a\u{ffff}\u{fffe}\u{1}\u{fffd}\u{effe}\u{10ffff}¿";
+    let entry = printed(&Entity::new("p", text).with("A", text), &Select::ALL);
+    let expected = "&#xFFFE;a&#xFFFF;&#xFFFE;&#x1;\u{fffd}\u{effe}\u{10ffff}¿";
+    assert!(entry.contains(&format!("<d:RowKey>{expected}</d:RowKey>")), "{entry}");
+    assert!(entry.contains(&format!("<d:A>{expected}</d:A>")), "{entry}");
+    let again = parse_entity(entry.as_bytes()).expect("our own Atom").owned_properties();
+    assert!(again.contains(&("A".to_owned(), Value::String(text.to_owned()))));
+}
+
 proptest! {
     /// What is printed is read back as the same entity, as far as XML has the characters.
     #[test]

@@ -20,6 +20,11 @@ pub(in crate::wire) fn escape_into(out: &mut Vec<u8>, text: &str) {
             // A bare carriage return would be read as a line feed. XML 1.0 has no way to say the
             // other control characters; readers that are not strict take this one.
             0..=8 | 11..=31 => out.extend_from_slice(format!("&#x{byte:X};").as_bytes()),
+            // U+FFFE and U+FFFF, of whose three bytes two are there, are to XML as those are.
+            0xBE | 0xBF if out.ends_with(b"\xEF\xBF") => {
+                out.truncate(out.len() - 2);
+                put(out, &[if byte == 0xBE { "&#xFFFE;" } else { "&#xFFFF;" }]);
+            }
             _ => out.push(byte),
         }
     }
