@@ -9,7 +9,7 @@ use tablestone::Filter;
 use super::CliError;
 use super::ask::{Ask, Condition, table_name};
 use super::output::{
-    CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cell, note, write_all,
+    CsvRows, JsonRows, Names, Output, Rows, TextTable, Types, cells, note, write_all,
 };
 use super::place::{Place, Purpose};
 use super::store::{Row, Store};
@@ -110,7 +110,7 @@ fn show(store: &Store, table: &str, ask: &Ask, mut output: Output) -> Result<(),
     };
     let mut shown = TextTable::new(&names);
     for row in &rows {
-        shown.push(names.iter().map(|name| cell(row, name)));
+        shown.push(cells(row, &names));
     }
     shown.print(&mut output)?;
     output.finish()?;

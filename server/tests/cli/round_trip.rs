@@ -88,6 +88,24 @@ fn a_server_serves_what_was_imported_into_its_directory() {
     );
 }
 
+/// R-D02: entities differ freely, so a table may have many more columns than an entity has properties, which are not
+/// searched through for each column.
+#[test]
+fn r_d02_entities_of_many_kinds_come_back_from_csv() {
+    let entity = |kind| {
+        let property = |name| format!(r#","Kind{kind}Property{name}":{name}"#);
+        let properties: String = (0..250).map(property).collect();
+        format!(r#"{{"PartitionKey":"p","RowKey":"{kind:02}"{properties}}}"#) + "\n"
+    };
+    let all: String = (0..20).map(entity).collect();
+    let shell = Shell::new();
+    shell.write("all.jsonl", &all);
+    shell.out(&["import", "all.jsonl", "--table", "first"]);
+    shell.out(&["export", "--table", "first", "-o", "all.csv"]);
+    shell.out(&["import", "all.csv", "--table", "second"]);
+    assert!(shell.out(&["export", "--table", "second"]) == all);
+}
+
 /// One is told of as one.
 #[test]
 fn counts_have_their_nouns() {

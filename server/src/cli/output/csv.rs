@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Output, Rows, text, value};
+use super::{Output, Rows, text, values};
 use crate::cli::CliError;
 use crate::cli::ask::Ask;
 use crate::cli::store::{Pages, Row, Store};
@@ -95,11 +95,12 @@ impl CsvRows {
 
 impl Rows for CsvRows {
     fn row(&mut self, row: &Row) -> Result<(), CliError> {
+        let values = values(row);
         let mut found = 0;
         for name in &self.names {
-            write(&mut self.writer, &text(row, name))?;
+            let value = values.get(&**name).copied();
+            write(&mut self.writer, &text(value))?;
             if has_type(name) {
-                let value = value(row, name);
                 found += usize::from(value.is_some());
                 if self.types == Types::Shown {
                     write(&mut self.writer, value.map_or("", |it| it.value_type().edm_name()))?;

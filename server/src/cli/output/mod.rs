@@ -10,6 +10,7 @@ mod sink;
 mod table;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use tablestone::{DateTime, ValueRef, ValueType};
@@ -77,26 +78,33 @@ pub(super) fn first_of(names: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// The value of a key, the Timestamp or a property; `None` if it is absent.
-fn value<'r>((entity, version): &'r Row, name: &str) -> Option<ValueRef<'r>> {
-    Some(match name {
-        "PartitionKey" => ValueRef::String(entity.partition_key()),
-        "RowKey" => ValueRef::String(entity.row_key()),
-        "Timestamp" => ValueRef::DateTime(DateTime::from(*version)),
-        name => entity.get(name)?.borrowed(),
-    })
+/// What an entity has, by name: keys, Timestamp and properties. A table may have many more columns, and each is looked
+/// for in every entity.
+fn values((entity, version): &Row) -> HashMap<&str, ValueRef<'_>> {
+    let own = [
+        ("PartitionKey", ValueRef::String(entity.partition_key())),
+        ("RowKey", ValueRef::String(entity.row_key())),
+        ("Timestamp", ValueRef::DateTime(DateTime::from(*version))),
+    ];
+    let properties = entity.properties().map(|(name, value)| (name, value.borrowed()));
+    properties.chain(own).collect()
 }
 
-/// A cell of a table for people.
-pub(super) fn cell(row: &Row, name: &str) -> (String, Align) {
-    let align = match value(row, name).map(ValueRef::value_type) {
-        Some(ValueType::Int32 | ValueType::Int64 | ValueType::Double) => Align::Right,
-        _ => Align::Left,
+/// The cells of an entity in a table for people, of these columns.
+pub(super) fn cells(row: &Row, names: &[String]) -> Vec<(String, Align)> {
+    let values = values(row);
+    let cell = |name: &String| {
+        let value = values.get(&**name).copied();
+        let align = match value.map(ValueRef::value_type) {
+            Some(ValueType::Int32 | ValueType::Int64 | ValueType::Double) => Align::Right,
+            _ => Align::Left,
+        };
+        (text(value).into_owned(), align)
     };
-    (text(row, name).into_owned(), align)
+    names.iter().map(cell).collect()
 }
 
 /// The text of a value, empty if it is absent.
-fn text<'r>(row: &'r Row, name: &str) -> Cow<'r, str> {
-    value(row, name).map_or(Cow::Borrowed(""), edm::text)
+fn text(value: Option<ValueRef<'_>>) -> Cow<'_, str> {
+    value.map_or(Cow::Borrowed(""), edm::text)
 }
