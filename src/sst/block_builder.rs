@@ -14,7 +14,8 @@ use crate::version::Version;
 const ENTRY_OVERHEAD: usize = 24;
 
 /// How far a lookup may have to walk: there is a restart after so many entries, and after so many
-/// bytes.
+/// bytes, or twice the key that is whole there, if that is more. So keys that are longer than what
+/// follows them are not whole each time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RestartInterval {
     pub(super) entries: usize,
@@ -31,6 +32,8 @@ pub(super) struct BlockBuilder {
     restart_keys: Vec<u8>,
     /// Entries since the last restart.
     run: usize,
+    /// Where the next restart is, however few they are.
+    run_end: usize,
     base: u64,
     last_key: Vec<u8>,
     last_version: Version,
@@ -51,6 +54,7 @@ impl BlockBuilder {
             restarts: Vec::new(),
             restart_keys: Vec::new(),
             run: 0,
+            run_end: 0,
             base: 0,
             last_key: Vec::new(),
             last_version: Version::ZERO,
@@ -61,14 +65,19 @@ impl BlockBuilder {
         self.restarts.is_empty()
     }
 
+    pub(super) fn restarts(&self) -> usize {
+        self.restarts.len()
+    }
+
     /// Length of the payload if the block were finished now, but for the common prefix.
     pub(super) fn len(&self) -> usize {
         self.bytes.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
     }
 
-    /// At most how much an entry adds.
-    pub(super) fn entry_len(key: &[u8], value: &[u8]) -> usize {
-        key.len() + value.len() + ENTRY_OVERHEAD
+    /// At most how much an entry adds, of whose key the last one has `common` bytes.
+    pub(super) fn entry_len(&self, entry: &Entry<'_>, common: usize) -> usize {
+        let shared = if self.needs_restart() { 0 } else { common };
+        entry.key.len() - shared + entry.value.len() + ENTRY_OVERHEAD
     }
 
     /// Key of the entry added last, also after the block was finished.
@@ -97,6 +106,7 @@ impl BlockBuilder {
             let key_end = self.restart_keys.len();
             self.restarts.push(Restart { offset: self.bytes.len(), key_end });
             self.run = 0;
+            self.run_end = self.bytes.len() + self.interval.bytes.max(2 * key.len());
             0
         } else {
             common
@@ -116,10 +126,7 @@ impl BlockBuilder {
     }
 
     fn needs_restart(&self) -> bool {
-        self.restarts.last().is_none_or(|restart| {
-            self.run >= self.interval.entries
-                || self.bytes.len() - restart.offset >= self.interval.bytes
-        })
+        self.is_empty() || self.run >= self.interval.entries || self.bytes.len() >= self.run_end
     }
 
     /// Ends the block and gives its payload, until [`clear`](Self::clear).

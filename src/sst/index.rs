@@ -26,6 +26,9 @@ use crate::version::Version;
 
 /// A partition ends at about this size: a page of memory, read as a whole.
 const PARTITION_BYTES: usize = 4 << 10;
+/// But it has this many fences at least: the top level, which is in memory, has one of each partition, and where keys
+/// of some kilobytes differ at their ends alone it would have nearly all.
+const LEAST_FENCES: usize = 16;
 
 /// The newest version an entry in a file can have, see the invariant above.
 pub(super) const NEWEST: Version = Version::MAX.previous();
@@ -123,6 +126,8 @@ pub(super) struct IndexBuilder {
     open: BlockBuilder,
     open_entries_before: u64,
     partitions: Vec<Partition>,
+    /// Bytes of these.
+    finished: usize,
     value: Vec<u8>,
 }
 
@@ -132,13 +137,14 @@ impl IndexBuilder {
             open: BlockBuilder::new(RestartInterval { entries: 1, bytes: 0 }),
             open_entries_before: 0,
             partitions: Vec::new(),
+            finished: 0,
             value: Vec::new(),
         }
     }
 
     /// Bytes the index will take.
     pub(super) fn len(&self) -> usize {
-        self.open.len() + self.partitions.len() * PARTITION_BYTES
+        self.open.len() + self.finished
     }
 
     pub(super) fn add(&mut self, fence: &Fence, handle: &BlockHandle) {
@@ -150,7 +156,7 @@ impl IndexBuilder {
         let (key, version) = (&*fence.key, fence.version);
         let entry = Entry { key, version, kind: Kind::Put, value: &self.value };
         self.open.add(&entry, self.open.common(key));
-        if self.open.len() >= PARTITION_BYTES {
+        if self.open.len() >= PARTITION_BYTES && self.open.restarts() >= LEAST_FENCES {
             self.end_partition();
         }
     }
@@ -159,6 +165,7 @@ impl IndexBuilder {
         let fence = Fence::at(self.open.last_key(), self.open.last_version());
         let payload = self.open.finish().to_vec();
         self.open.clear();
+        self.finished += payload.len();
         let entries_before = self.open_entries_before;
         self.partitions.push(Partition { payload, fence, entries_before });
     }

@@ -113,7 +113,7 @@ impl Writer {
         let common = self.block.common(entry.key);
         let is_new_key = is_first || common < entry.key.len().max(self.block.last_key().len());
         self.check_order(&entry, is_first, is_new_key, common)?;
-        let len = BlockBuilder::entry_len(entry.key, entry.value);
+        let len = self.block.entry_len(&entry, common);
         if !self.block.is_empty() && self.block.len() + len > self.block_bytes {
             let fence = if is_new_key {
                 Fence::between(self.block.last_key(), entry.key)

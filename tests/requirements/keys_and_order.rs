@@ -1,6 +1,8 @@
 //! R-E01, R-E02, R-E21: the order of keys, and which keys and values there may be.
 
-use crate::support::{Depth, TestDb, all_rows};
+use tablestone::Compression;
+
+use crate::support::{Depth, TestDb, all_rows, options};
 
 /// Keys whose concatenations, escapes and prefixes are easily confused, and some whose order by UTF-16 units
 /// is another.
@@ -80,6 +82,22 @@ fn r_e02_keys_may_be_empty_and_two_kibibytes_long() {
             assert_eq!(t.get(pk, rk).unwrap().unwrap().value, rk.as_bytes(), "{depth:?}");
         }
         assert_eq!(all_rows(&t).len(), 4, "{depth:?}");
+    }
+}
+
+/// What open files keep in memory is beside the budget, so it may not be all that is stored.
+#[test]
+fn r_e02_long_keys_take_the_space_of_what_tells_them_apart() {
+    const ROWS: usize = 1_000;
+    for len in [300, 1_000, 2 << 10] {
+        let db = TestDb::with(options().memory_budget(8 << 20).compression(Compression::None));
+        let (pk, front) = ("p".repeat(len), "r".repeat(len - 4));
+        db.t().import((0..ROWS).map(|n| (&pk, format!("{front}{n:04}"), "value"))).unwrap();
+        db.compact().unwrap();
+        let (stats, keys) = (db.stats(), (ROWS * 2 * len) as u64);
+        let (files, memory) = (stats.file_bytes(), stats.index_bytes);
+        assert!(files < keys / 5, "{files} bytes for {keys} of keys");
+        assert!(memory < keys / 50, "{memory} bytes of memory for {keys} of keys");
     }
 }
 
