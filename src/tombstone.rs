@@ -10,6 +10,12 @@ use std::sync::Arc;
 
 use crate::version::Version;
 
+#[cfg(test)]
+thread_local! {
+    /// How many sets this thread has made.
+    pub(crate) static MADE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// One deletion of a key range, over encoded keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RangeTombstone {
@@ -46,8 +52,8 @@ impl Stretch<'_> {
     }
 }
 
-/// An immutable set of range tombstones, searchable by key and version. Each one that is added makes another
-/// set, which has keys in common with this one.
+/// An immutable set of range tombstones, searchable by key and version. What is added makes another set, which has
+/// keys in common with this one.
 #[derive(Debug, Default)]
 pub(crate) struct RangeTombstones {
     all: Vec<RangeTombstone>,
@@ -57,6 +63,8 @@ pub(crate) struct RangeTombstones {
 
 impl RangeTombstones {
     pub(crate) fn new(mut all: Vec<RangeTombstone>) -> Self {
+        #[cfg(test)]
+        MADE.with(|made| made.set(made.get() + 1));
         all.retain(|t| t.start < t.end);
         all.sort();
         all.dedup();
@@ -65,11 +73,9 @@ impl RangeTombstones {
         Self { all, fragments, covers }
     }
 
-    /// This set with one more.
-    pub(crate) fn with(&self, tombstone: RangeTombstone) -> Self {
-        let mut all = self.all.clone();
-        all.push(tombstone);
-        Self::new(all)
+    /// This set with more.
+    pub(crate) fn with(&self, added: &[RangeTombstone]) -> Self {
+        Self::new([&*self.all, added].concat())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -139,6 +139,7 @@ impl<'a> Changes<'a> {
     ) -> Result<(), Damage> {
         let Self { payload, version, large, .. } = *self;
         let memtable = inserts.memtable();
+        let mut deleted = Vec::new();
         decode(payload, wanted, |change| match change {
             Change::Row { prefix, row_key, value, end, .. } if value.len() >= large => {
                 // Versions of a key come in order.
@@ -148,12 +149,12 @@ impl<'a> Changes<'a> {
             Change::Row { prefix, row_key: suffix, kind, value, .. } => {
                 inserts.push(NewRow { prefix, suffix, version, kind, value });
             }
-            Change::DeleteRange { start, end } => memtable.add_range_tombstone(RangeTombstone {
-                start: start.into(),
-                end: end.into(),
-                version,
-            }),
-        })
+            Change::DeleteRange { start, end } => {
+                deleted.push(RangeTombstone { start: start.into(), end: end.into(), version });
+            }
+        })?;
+        memtable.add_range_tombstones(&deleted);
+        Ok(())
     }
 
     #[cold]
@@ -202,6 +203,7 @@ mod tests {
 
     use super::super::payload::Payload;
     use super::*;
+    use crate::tombstone::MADE;
 
     #[test]
     fn what_was_built_is_decoded() {
@@ -275,6 +277,20 @@ mod tests {
             let found = memtable.get(b"prow\0", Version::from_ticks(version)).unwrap();
             assert_eq!(found.value, value);
         }
+    }
+
+    /// R-E19: as many ranges as a batch may have cost no more than as many rows.
+    #[test]
+    fn r_e19_ranges_of_a_commit_are_put_in_order_once() {
+        let mut payload = Payload::default();
+        for number in 0..1_000u16 {
+            payload.delete_range(&number.to_be_bytes(), &(number + 1).to_be_bytes());
+        }
+        let (prepared, memtable) = (Prepared::new(payload), Memtable::new());
+        let before = MADE.get();
+        apply(&prepared, Version::from_ticks(1), &memtable, 1_000).unwrap();
+        assert_eq!(MADE.get() - before, 1);
+        assert_eq!(memtable.range_tombstones().len(), 1_000);
     }
 
     proptest! {

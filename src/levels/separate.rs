@@ -168,7 +168,7 @@ mod tests {
         for version in 2..20 {
             let version = Version::from_ticks(version);
             let (start, end) = (b"a"[..].into(), b"b"[..].into());
-            memtable.add_range_tombstone(RangeTombstone { start, end, version });
+            memtable.add_range_tombstones(&[RangeTombstone { start, end, version }]);
         }
         assert!(2 * memtable.large_bytes() < memtable.bytes() as u64);
         assert!(is_mostly_large(&memtable));

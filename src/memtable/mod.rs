@@ -286,10 +286,12 @@ impl Memtable {
         self.large.each_placed(visit);
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "it is kept; trying again takes clones")]
-    pub(crate) fn add_range_tombstone(&self, tombstone: RangeTombstone) {
-        self.any_range_tombstone.store(true, Ordering::Release);
-        self.range_tombstones.rcu(|set| Arc::new(set.with(tombstone.clone())));
+    /// All those of a commit at once, as the set is made anew each time.
+    pub(crate) fn add_range_tombstones(&self, added: &[RangeTombstone]) {
+        if !added.is_empty() {
+            self.any_range_tombstone.store(true, Ordering::Release);
+            self.range_tombstones.rcu(|set| Arc::new(set.with(added)));
+        }
     }
 
     /// Whether there is a range tombstone: the cheap check to make before `range_tombstones`.

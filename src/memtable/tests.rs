@@ -150,8 +150,8 @@ fn range_tombstones_are_those_added() {
         end: end.into(),
         version: v(version),
     };
-    memtable.add_range_tombstone(tombstone(b"a", b"c", 5));
-    memtable.add_range_tombstone(tombstone(b"b", b"d", 7));
+    memtable.add_range_tombstones(&[tombstone(b"a", b"c", 5)]);
+    memtable.add_range_tombstones(&[tombstone(b"b", b"d", 7)]);
     assert!(memtable.has_range_tombstones() && !memtable.is_empty());
     let set = memtable.range_tombstones();
     assert_eq!(set.covering(b"b", v(6)), v(5));

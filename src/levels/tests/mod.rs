@@ -176,11 +176,11 @@ fn apply(tree: &Tree, version: Version, op: &Op) {
     match op {
         Op::Put(key, value) => memtable.insert(key, &[], version, Kind::Put, value),
         Op::Delete(key) => memtable.insert(key, &[], version, Kind::Delete, &[]),
-        Op::DeleteRange(start, end) => memtable.add_range_tombstone(RangeTombstone {
+        Op::DeleteRange(start, end) => memtable.add_range_tombstones(&[RangeTombstone {
             start: start.as_slice().into(),
             end: end.as_slice().into(),
             version,
-        }),
+        }]),
     }
 }
 

@@ -162,11 +162,11 @@ impl World {
     }
 
     fn delete_range(&self, start: Vec<u8>, end: Vec<u8>, at: u64) {
-        self.view.active.add_range_tombstone(RangeTombstone {
+        self.view.active.add_range_tombstones(&[RangeTombstone {
             start: start.into(),
             end: end.into(),
             version: version(at),
-        });
+        }]);
     }
 
     fn freeze(&mut self) {
