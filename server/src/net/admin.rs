@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use tokio::sync::Mutex;
 
 use super::{Handler, Peer};
 use crate::body::AnswerBody;
@@ -35,12 +36,20 @@ impl Readiness {
 /// and, of each table, `GET /metrics/tables` (the text form of Prometheus), and `POST /checkpoint` where that is
 /// [allowed](Self::with_checkpoints).
 pub struct Admin {
+    asked: Arc<Asked>,
+    /// Held by who answers with a thread of its own: clients that go away and come again have no more than one.
+    turn: Arc<Mutex<()>>,
+    checkpoint: Option<Arc<Checkpoint>>,
+}
+
+/// What is asked of the server. Its answers may take a while: one looks at every table, and others ask the file system
+/// how much room it has.
+struct Asked {
     ready: Readiness,
     condition: Box<dyn Fn() -> Condition + Send + Sync>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Of each table: apart, because there may be many.
     table_metrics: Box<dyn Fn() -> String + Send + Sync>,
-    checkpoint: Option<Arc<Checkpoint>>,
 }
 
 /// What a service that listens is able to do.
@@ -68,7 +77,8 @@ impl Admin {
     ) -> Self {
         let (condition, metrics) = (Box::new(condition), Box::new(metrics));
         let table_metrics = Box::new(table_metrics);
-        Self { ready, condition, metrics, table_metrics, checkpoint: None }
+        let asked = Arc::new(Asked { ready, condition, metrics, table_metrics });
+        Self { asked, turn: Arc::default(), checkpoint: None }
     }
 
     /// Has each `POST /checkpoint` answered with the directory of a new one, which `make` makes; it may block.
@@ -94,6 +104,21 @@ impl Admin {
         }
     }
 
+    /// Answered by a thread that may block.
+    async fn answer_aside(&self, method: &Method, path: &str) -> Response<AnswerBody> {
+        let (asked, method, path) = (Arc::clone(&self.asked), method.clone(), path.to_owned());
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let answered = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            asked.answer(&method, &path)
+        });
+        answered.await.unwrap_or_else(|panic| {
+            text(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string() + "\n")
+        })
+    }
+}
+
+impl Asked {
     fn readiness(&self) -> Response<AnswerBody> {
         if !self.ready.get() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n");
@@ -125,14 +150,15 @@ impl Handler for Admin {
     async fn handle(&self, request: Request<Incoming>, _: Peer) -> Response<AnswerBody> {
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/checkpoint") => self.checkpoint().await,
-            (method, path) => self.answer(method, path),
+            (method, "/health") => self.asked.answer(method, "/health"),
+            (method, path) => self.answer_aside(method, path).await,
         }
     }
 }
 
 impl fmt::Debug for Admin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin").field("ready", &self.ready).finish_non_exhaustive()
+        f.debug_struct("Admin").field("ready", &self.asked.ready).finish_non_exhaustive()
     }
 }
 
@@ -151,15 +177,29 @@ fn text(status: StatusCode, text: impl Into<String>) -> Response<AnswerBody> {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use super::*;
+
+    /// R-S12: clients are served while figures of many tables are made, also by the only thread of a runtime.
+    #[tokio::test]
+    async fn r_s12_what_takes_a_while_keeps_no_thread_of_the_runtime() {
+        let (served, figures) = channel();
+        let figures = parking_lot::Mutex::new(figures);
+        let made = move || figures.lock().recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+        let admin = Admin::new(Readiness::default(), Condition::default, String::new, made);
+        tokio::spawn(async move { served.send("of_tables 1\n".to_owned()) });
+        let answer = admin.answer_aside(&Method::GET, "/metrics/tables").await;
+        assert_eq!(answer.body().bytes(), b"of_tables 1\n");
+    }
 
     /// A server that can do most is sent what there is.
     #[test]
     fn readiness_follows_the_server_and_its_condition() {
         let ready = Readiness::default();
-        let condition = Arc::new(Mutex::new(Condition::Short("it is short of room".into())));
+        let condition =
+            Arc::new(parking_lot::Mutex::new(Condition::Short("it is short of room".into())));
         let told = Arc::clone(&condition);
         let admin = Admin::new(
             ready.clone(),
@@ -167,9 +207,9 @@ mod tests {
             || "a_metric 1\n".into(),
             || "of_tables 1\n".into(),
         );
-        let status = |path| admin.answer(&Method::GET, path).status().as_u16();
+        let status = |path| admin.asked.answer(&Method::GET, path).status().as_u16();
         let readiness = || {
-            let answer = admin.answer(&Method::GET, "/ready");
+            let answer = admin.asked.answer(&Method::GET, "/ready");
             let text = String::from_utf8_lossy(answer.body().bytes()).into_owned();
             (answer.status().as_u16(), text)
         };
@@ -182,6 +222,6 @@ mod tests {
         assert_eq!((status("/health"), readiness()), (200, (200, "ready\n".into())));
         assert_eq!((status("/metrics"), status("/metrics/tables")), (200, 200));
         assert_eq!(status("/"), 404);
-        assert_eq!(admin.answer(&Method::POST, "/metrics").status().as_u16(), 405);
+        assert_eq!(admin.asked.answer(&Method::POST, "/metrics").status().as_u16(), 405);
     }
 }
