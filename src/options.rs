@@ -78,8 +78,8 @@ pub enum Compression {
 pub enum ReadMode {
     /// Mapped into memory: fastest while the data fits into memory. An I/O error on a mapped
     /// page ends the process, on Unix with SIGBUS. Unless commits are synced, the log's newest files are written through
-    /// maps as well, on Linux where the file system is ext4 or XFS. Files for which the system has no map left are
-    /// read with positioned reads.
+    /// maps as well, on Linux where the file system is ext4 or XFS. Files for which the system has no map are read
+    /// with positioned reads.
     #[default]
     Mmap,
     /// Read with positioned reads into the block cache: every I/O error is an [`Error`]. Files are written

@@ -38,7 +38,8 @@ struct Maps {
 }
 
 impl Mapping {
-    /// Maps a whole file, to which nobody writes any more. `OutOfMemory` if there are no addresses for it.
+    /// Maps a whole file, to which nobody writes any more. `OutOfMemory` if there are no addresses for it,
+    /// `Unsupported` if the system does not map it: it may be read all the same.
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         let Some(taken) = ADDRESSES.take(len.saturating_mul(2)) else {
@@ -50,9 +51,10 @@ impl Mapping {
         // caller to never write to the file again, table files are written once and never reused,
         // and the directory's lock keeps other instances of the engine away. Somebody else who
         // truncates the file breaks this: the documentation of `ReadMode::Mmap` says what follows.
-        let (scattered, in_order) = unsafe { (whole.map(file)?, whole.map(file)?) };
+        let (scattered, in_order) = unsafe { (whole.map(file), whole.map(file)) };
+        let (scattered, in_order) = (scattered.map_err(no_map)?, in_order.map_err(no_map)?);
         if !scattered.is_empty() {
-            system::read_scattered(&scattered)?;
+            system::read_scattered(&scattered).map_err(no_map)?;
         }
         Ok(Self(Inner::Mapped(Arc::new(Maps { scattered, in_order, _taken: taken }))))
     }
@@ -88,15 +90,22 @@ impl Mapping {
     }
 }
 
+/// Of a file that the system does not map, for whatever reason.
+fn no_map(why: io::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
 /// What keeps the bytes of an open file: a map of it, or its descriptor. The last one of a file that has
 /// no name any more frees its blocks as it is dropped, and waits for that.
 pub(crate) type Backing = Box<dyn Send + Sync>;
 
-/// Maps a sealed file; `None` if the system has no map to give, of which it has so many for a process.
+/// Maps a sealed file; `None` if the system has no map to give, of which it has so many for a process, and for files of
+/// some file systems none.
 pub(crate) fn map(file: &dyn DiskFile) -> io::Result<Option<Mapping>> {
+    use io::ErrorKind::{OutOfMemory, Unsupported};
     static TOLD: Once = Once::new();
     match file.map() {
-        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+        Err(error) if matches!(error.kind(), OutOfMemory | Unsupported) => {
             TOLD.call_once(
                 || tracing::warn!(%error, "files that cannot be mapped are read slower"),
             );
@@ -127,8 +136,22 @@ impl fmt::Debug for Mapping {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
+    use super::super::{Env, RealEnv};
     use super::*;
+
+    /// Of a file system that has no maps, as FUSE without a cache and sysfs, or where memory is locked: its files are read
+    /// by calls.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_the_system_does_not_map_is_no_error() {
+        let Ok(file) = RealEnv::new().disk().open_to_read(Path::new("/sys/kernel/fscaps")) else {
+            return;
+        };
+        assert!(file.len().unwrap() > 0);
+        assert!(map(&*file).unwrap().is_none());
+    }
 
     #[test]
     fn both_views_have_the_bytes_and_asking_for_more_than_there_is_changes_nothing() {

@@ -250,7 +250,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// What the operating system refuses. After `OutOfMemory`, which says that there are no more maps to be
-    /// had, the file is read by [`read_at`](Self::read_at).
+    /// had, or `Unsupported`, which says that there is none of this file, it is read by [`read_at`](Self::read_at).
     fn map(&self) -> io::Result<Mapping>;
 }
 
