@@ -89,6 +89,11 @@ use self::running::Notices;
 /// What a command fails with: text for the person who gave it.
 type CliError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The error where the system has no thread to give.
+fn no_thread(why: impl std::fmt::Display) -> CliError {
+    format!("cannot start a thread: {why}").into()
+}
+
 /// An error's text, and its causes' where it does not have them.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

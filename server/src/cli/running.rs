@@ -5,18 +5,20 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use tablestone::{Database, Durability, Stats};
+use tokio::sync::oneshot::{self, Receiver};
 use tokio::task::JoinSet;
 
 use super::system::{self, StopSignals};
-use super::{CliError, with_causes};
+use super::{CliError, no_thread, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
 use crate::net::{Admin, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
@@ -156,7 +158,8 @@ async fn open_unless(
     config: &Config,
 ) -> Result<Option<Database>, CliError> {
     let config = config.clone();
-    let mut opening = tokio::task::spawn_blocking(move || open(&config));
+    let opening = on_own_thread(move || open(&config));
+    let mut opening = opening.map_err(no_thread)?;
     tokio::select! {
         biased;
         () = stop => {
@@ -205,9 +208,23 @@ fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness, config:
     let Some(under) = config.checkpoints.clone() else { return admin };
     let served = Arc::clone(served);
     admin.with_checkpoints(move || {
-        let service = served.get().ok_or("the data is not open yet")?;
-        service.checkpoint(&under).map_err(|error| chain(&error))
+        let (served, under) = (Arc::clone(&served), under.clone());
+        on_own_thread(move || {
+            let service = served.get().ok_or("the data is not open yet")?;
+            service.checkpoint(&under).map_err(|error| chain(&error))
+        })
     })
+}
+
+/// Begins work that may block, for which tokio panics where the system has no thread. What it ends with comes to the
+/// receiver, unless it panics.
+fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
+    let (tell, told) = oneshot::channel();
+    // Who wants to know may have gone.
+    thread::Builder::new().spawn(move || drop(tell.send(work())))?;
+    Ok(told)
 }
 
 /// What an engine can do for requests of so many bytes.

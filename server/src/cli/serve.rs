@@ -3,22 +3,25 @@
 //! Invariant: what is said on the command line goes before the environment, that before the file, that before defaults.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::net::{AddrParseError, SocketAddr};
+use std::panic;
 use std::path::PathBuf;
+use std::process;
 use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use tablestone::{Compression, Durability};
+use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::CliError;
 use super::running::{self, NOTICES, Notices};
+use super::{CliError, no_thread};
 use crate::config::{
     Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
@@ -93,7 +96,7 @@ impl Serve {
         let notices = self.notices();
         start_log(self.log, notices);
         let config = self.config(|name| std::env::var_os(name))?;
-        run(running::serve(config, notices))?
+        run(runtime(notices)?, running::serve(config, notices))
     }
 
     /// What is said here, in variables that are no options, and in the file.
@@ -159,11 +162,24 @@ fn accounts(
 
 /// Runs a server to its end, and does not wait for a checkpoint that was cut off: it may take hours, and no signal
 /// would be heard of any more.
-fn run<T>(server: impl Future<Output = T>) -> std::io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+fn run<T>(runtime: Runtime, server: impl Future<Output = T>) -> T {
     let outcome = runtime.block_on(server);
     runtime.shutdown_background();
-    Ok(outcome)
+    outcome
+}
+
+/// The threads of a server. Where the system has not so many to give, tokio panics, and as that unwinds waits without
+/// end for those that have begun: the process ends before.
+fn runtime(notices: Notices) -> io::Result<Runtime> {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panicked| {
+        let why = panicked.payload().downcast_ref::<String>().map_or("", String::as_str);
+        notices.fail(&*no_thread(why));
+        process::exit(1);
+    }));
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    panic::set_hook(usual);
+    runtime
 }
 
 /// Begins to log: as lines of JSON, if notices are among them.
@@ -206,7 +222,7 @@ mod tests {
         let (release, released) = mpsc::channel::<()>();
         let (end, ended) = mpsc::channel();
         std::thread::spawn(move || {
-            let server = run(async {
+            let server = run(Builder::new_multi_thread().build().unwrap(), async {
                 let (begin, begun) = tokio::sync::oneshot::channel();
                 tokio::task::spawn_blocking(move || {
                     let _ = begin.send(());
@@ -214,7 +230,7 @@ mod tests {
                 });
                 begun.await
             });
-            end.send(server.unwrap())
+            end.send(server)
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(Ok(())));
         drop(release);

@@ -2,6 +2,7 @@
 //! on an address of its own.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use tokio::sync::Mutex;
+use tokio::sync::oneshot::Receiver;
 
 use super::{Handler, Peer};
 use crate::body::AnswerBody;
@@ -39,7 +41,7 @@ pub struct Admin {
     asked: Arc<Asked>,
     /// Held by who answers with a thread of its own: clients that go away and come again have no more than one.
     turn: Arc<Mutex<()>>,
-    checkpoint: Option<Arc<Checkpoint>>,
+    checkpoint: Option<Box<Checkpoint>>,
 }
 
 /// What is asked of the server. Its answers may take a while: one looks at every table, and others ask the file system
@@ -64,8 +66,11 @@ pub enum Condition {
     Troubled(String),
 }
 
-/// Makes a backup, and says where it is or why there is none.
-type Checkpoint = dyn Fn() -> Result<PathBuf, String> + Send + Sync;
+/// Where a backup is, or why there is none.
+type Made = Result<PathBuf, String>;
+
+/// Begins to make a backup.
+type Checkpoint = dyn Fn() -> io::Result<Receiver<Made>> + Send + Sync;
 
 impl Admin {
     /// An admin port's handler.
@@ -81,24 +86,27 @@ impl Admin {
         Self { asked, turn: Arc::default(), checkpoint: None }
     }
 
-    /// Has each `POST /checkpoint` answered with the directory of a new one, which `make` makes; it may block.
+    /// Has each `POST /checkpoint` answered with the directory of a new one, which `begin` has a thread make, if there is
+    /// one for it.
     #[must_use]
     pub fn with_checkpoints(
         mut self,
-        make: impl Fn() -> Result<PathBuf, String> + Send + Sync + 'static,
+        begin: impl Fn() -> io::Result<Receiver<Made>> + Send + Sync + 'static,
     ) -> Self {
-        self.checkpoint = Some(Arc::new(make));
+        self.checkpoint = Some(Box::new(begin));
         self
     }
 
     async fn checkpoint(&self) -> Response<AnswerBody> {
-        let Some(make) = self.checkpoint.clone() else {
+        let Some(begin) = &self.checkpoint else {
             let why = "no checkpoints are made: --checkpoints DIR says where\n";
             return text(StatusCode::NOT_FOUND, why);
         };
-        // What goes wrong with the task itself is a panic of `make`.
-        let made = tokio::task::spawn_blocking(move || make()).await;
-        match made.unwrap_or_else(|panic| Err(panic.to_string())) {
+        let made = match begin() {
+            Ok(making) => making.await.unwrap_or_else(|_| Err("making it panicked".to_owned())),
+            Err(error) => Err(format!("cannot start a thread: {error}")),
+        };
+        match made {
             Ok(dir) => text(StatusCode::OK, format!("{}\n", dir.display())),
             Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, why + "\n"),
         }
@@ -223,5 +231,16 @@ mod tests {
         assert_eq!((status("/metrics"), status("/metrics/tables")), (200, 200));
         assert_eq!(status("/"), 404);
         assert_eq!(admin.asked.answer(&Method::POST, "/metrics").status().as_u16(), 405);
+    }
+
+    /// R-S12: the system may have no thread to give for it.
+    #[tokio::test]
+    async fn r_s12_a_checkpoint_that_gets_no_thread_is_answered() {
+        let nothing = String::new;
+        let admin = Admin::new(Readiness::default(), Condition::default, nothing, nothing)
+            .with_checkpoints(|| Err(io::Error::other("no more of them")));
+        let answer = admin.checkpoint().await;
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.body().bytes(), b"cannot start a thread: no more of them\n");
     }
 }

@@ -14,3 +14,5 @@ mod processes;
 mod reading;
 mod round_trip;
 mod support;
+#[cfg(target_os = "linux")]
+mod threads;

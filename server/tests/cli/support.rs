@@ -74,6 +74,17 @@ impl Shell {
         self.program("/bin/sh", &[&["-c", script, binary], arguments].concat())
     }
 
+    /// The binary, where there are addresses for its program and so many threads more than one, more or less: each has
+    /// a stack of 1 GiB.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn cramped(&self, threads: u32, arguments: &[&str]) -> Command {
+        let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", (threads + 1) << 20);
+        let binary = env!("CARGO_BIN_EXE_tablestone");
+        let mut command = self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat());
+        command.env("RUST_MIN_STACK", (1 << 30).to_string());
+        command
+    }
+
     fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         processes::without_environment(&mut command);
