@@ -15,7 +15,8 @@ use crate::headers::names;
 
 /// The version of the protocol that is spoken.
 const VERSION: &str = "2019-02-02";
-/// Longest wait for an answer: far longer than the server takes for a page or a batch.
+/// Longest wait for a connection, for an answer, and in each other step of a request: far longer than the server takes
+/// for a page or a batch.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Largest answer in bytes: a page's stored bytes may be several times as many as JSON.
 const MAX_ANSWER: u64 = 64 << 20;
@@ -72,6 +73,7 @@ pub(super) fn agent(connections: usize, certificates: &[CertificateDer<'static>]
         let trusted = certificates.iter().map(|it| Certificate::from_der(it).to_owned());
         tls = tls.root_certs(RootCerts::new_with_certs(&trusted.collect::<Vec<_>>()));
     }
+    let patience = Some(PATIENCE);
     Agent::config_builder()
         .tls_config(tls.build())
         .http_status_as_error(false)
@@ -81,7 +83,13 @@ pub(super) fn agent(connections: usize, certificates: &[CertificateDer<'static>]
         .proxy(None)
         .max_idle_connections(connections)
         .max_idle_connections_per_host(connections)
-        .timeout_per_call(Some(PATIENCE))
+        // Not all of it: the address would be looked up on a thread, and ureq panics where there is none. The system
+        // has limits for that.
+        .timeout_connect(patience)
+        .timeout_send_request(patience)
+        .timeout_send_body(patience)
+        .timeout_recv_response(patience)
+        .timeout_recv_body(patience)
         .build()
         .new_agent()
 }

@@ -1,16 +1,18 @@
 //! Import over HTTP: groups as transactions, over several connections at once.
 //!
-//! The first thread has the connection that made the table; each other one asks for its own before it
-//! writes, and ends where the server has none for it: what is cut in the middle of a write is no longer certain.
+//! The first thread has the connection that made the table; each other one, if there is a thread for it, asks for its own
+//! before it writes, and ends where the server has none for it: what is cut in the middle of a write is no longer
+//! certain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 
 use http::StatusCode;
 use parking_lot::{Condvar, Mutex};
 
 use super::{CliError, Count, Group, Mode, Sink};
+use crate::cli::no_thread;
 use crate::client::{Client, ClientError};
 
 /// Threads that write groups, each over a connection. They end when the pool is dropped.
@@ -45,11 +47,18 @@ impl Pool {
             waiting: connections,
         });
         for number in 0..connections {
-            let shared = Arc::clone(&shared);
-            scope.spawn(move || match number {
-                0 => work.run(&shared),
-                _ => work.run_apart(&shared),
-            });
+            let writes = Arc::clone(&shared);
+            let write = move || match number {
+                0 => work.run(&writes),
+                _ => work.run_apart(&writes),
+            };
+            if let Err(error) = Builder::new().spawn_scoped(scope, write) {
+                // Those that there are do without it.
+                if number == 0 {
+                    shared.state.lock().failed = Some(no_thread(error));
+                }
+                break;
+            }
         }
         Self { shared }
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,15 +26,16 @@ impl Interrupts {
     }
 
     /// Has the first end the process, also one that came before, and a file go with it.
-    pub(super) fn heed(self, file: Option<PathBuf>) {
+    pub(super) fn heed(self, file: Option<PathBuf>) -> io::Result<()> {
         let Self { runtime, mut signals } = self;
-        std::thread::spawn(move || {
+        let wait = move || {
             let code = runtime.block_on(signals.next());
             if let Some(file) = file {
                 // It may have its name by now.
                 let _ = fs::remove_file(file);
             }
             std::process::exit(code);
-        });
+        };
+        thread::Builder::new().spawn(wait).map(drop)
     }
 }

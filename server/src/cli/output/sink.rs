@@ -48,11 +48,11 @@ impl Output {
         let interrupts = Interrupts::new().map_err(wrong)?;
         let (file, partial) = match Partial::create(path).map_err(wrong)? {
             Some((file, partial)) => {
-                interrupts.heed(Some(partial.path.clone()));
+                interrupts.heed(Some(partial.path.clone())).map_err(wrong)?;
                 (file, Some(partial))
             }
             None => {
-                interrupts.heed(None);
+                interrupts.heed(None).map_err(wrong)?;
                 // Of a pipe, this waits for a reader.
                 (File::create(path).map_err(wrong)?, None)
             }
