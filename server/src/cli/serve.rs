@@ -3,7 +3,7 @@
 //! Invariant: what is said on the command line goes before the environment, that before the file, that before defaults.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io::{Error, IsTerminal};
 use std::net::{AddrParseError, SocketAddr};
 use std::panic;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::running::{self, NOTICES, Notices};
-use super::{CliError, no_thread};
+use super::{CliError, no_thread, system};
 use crate::config::{
     Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
 };
@@ -170,7 +170,9 @@ fn run<T>(runtime: Runtime, server: impl Future<Output = T>) -> T {
 
 /// The threads of a server. Where the system has not so many to give, tokio panics, and as that unwinds waits without
 /// end for those that have begun: the process ends before.
-fn runtime(notices: Notices) -> io::Result<Runtime> {
+fn runtime(notices: Notices) -> Result<Runtime, CliError> {
+    let not_begun = |error: Error| format!("cannot begin to serve: {error}");
+    system::check_descriptors().map_err(not_begun)?;
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
         let why = panicked.payload().downcast_ref::<String>().map_or("", String::as_str);
@@ -179,7 +181,7 @@ fn runtime(notices: Notices) -> io::Result<Runtime> {
     }));
     let runtime = Builder::new_multi_thread().enable_all().build();
     panic::set_hook(usual);
-    runtime
+    Ok(runtime.map_err(not_begun)?)
 }
 
 /// Begins to log: as lines of JSON, if notices are among them.

@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -35,6 +36,13 @@ impl StopSignals {
         };
         BY_SIGNAL + kind.as_raw_value()
     }
+}
+
+/// Whether the process has the descriptors that tokio takes for a runtime with signals: it panics over some of them.
+pub(super) fn check_descriptors() -> io::Result<()> {
+    // They are six.
+    let pairs = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
+    pairs.into_iter().try_for_each(|pair| pair.map(drop))
 }
 
 /// A file that may grow no more (`ulimit -f`) is an error of the write from now on, as a full disk is, and not the end.

@@ -3,6 +3,8 @@
 
 mod connections;
 mod damage;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod failures;
 mod import;
 mod interrupted;

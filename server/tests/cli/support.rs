@@ -85,6 +85,14 @@ impl Shell {
         command
     }
 
+    /// The binary, which may have so many files open.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_descriptors(&self, number: u32, arguments: &[&str]) -> Command {
+        let script = format!("ulimit -n {number}; exec \"$0\" \"$@\"");
+        let binary = env!("CARGO_BIN_EXE_tablestone");
+        self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat())
+    }
+
     fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         processes::without_environment(&mut command);

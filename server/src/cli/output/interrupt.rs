@@ -7,7 +7,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::system::StopSignals;
+use crate::cli::system::{self, StopSignals};
 
 /// From when it is made the process hears of these signals, and ends by them once they are [heeded](Self::heed).
 pub(super) struct Interrupts {
@@ -17,6 +17,7 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     pub(super) fn new() -> io::Result<Self> {
+        system::check_descriptors()?;
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let signals = {
             let _within = runtime.enter();
