@@ -5,23 +5,23 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use tablestone::{Database, Durability, Stats};
-use tokio::sync::oneshot::{self, Receiver};
 use tokio::task::JoinSet;
 
 use super::system::{self, StopSignals};
 use super::{CliError, no_thread, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
-use crate::net::{Admin, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls};
+use crate::net::{
+    Admin, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls, on_own_thread,
+};
 use crate::service::{TableService, chain};
 use crate::telemetry::Telemetry;
 
@@ -214,17 +214,6 @@ fn admin_of(served: &Arc<OnceLock<Arc<TableService>>>, ready: Readiness, config:
             service.checkpoint(&under).map_err(|error| chain(&error))
         })
     })
-}
-
-/// Begins work that may block, for which tokio panics where the system has no thread. What it ends with comes to the
-/// receiver, unless it panics.
-fn on_own_thread<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<Receiver<T>> {
-    let (tell, told) = oneshot::channel();
-    // Who wants to know may have gone.
-    thread::Builder::new().spawn(move || drop(tell.send(work())))?;
-    Ok(told)
 }
 
 /// What an engine can do for requests of so many bytes.

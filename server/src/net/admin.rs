@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::Mutex;
 use tokio::sync::oneshot::Receiver;
 
-use super::{Handler, Peer};
+use super::{Handler, Peer, on_own_thread};
 use crate::body::AnswerBody;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -112,17 +112,20 @@ impl Admin {
         }
     }
 
-    /// Answered by a thread that may block.
+    /// Answered by a thread that may block; in place where the system has none.
     async fn answer_aside(&self, method: &Method, path: &str) -> Response<AnswerBody> {
-        let (asked, method, path) = (Arc::clone(&self.asked), method.clone(), path.to_owned());
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        let answered = tokio::task::spawn_blocking(move || {
+        let (asked, with, of) = (Arc::clone(&self.asked), method.clone(), path.to_owned());
+        let answering = on_own_thread(move || {
             let _turn = turn;
-            asked.answer(&method, &path)
+            asked.answer(&with, &of)
         });
-        answered.await.unwrap_or_else(|panic| {
-            text(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string() + "\n")
-        })
+        match answering {
+            Ok(answering) => answering.await.unwrap_or_else(|_| {
+                text(StatusCode::INTERNAL_SERVER_ERROR, "making the answer panicked\n")
+            }),
+            Err(_) => self.asked.answer(method, path),
+        }
     }
 }
 

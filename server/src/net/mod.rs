@@ -5,6 +5,7 @@
 
 mod activity;
 mod admin;
+mod aside;
 mod connection;
 mod listener;
 mod refusals;
@@ -18,6 +19,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 
 pub use admin::{Admin, Condition, Readiness};
+pub(crate) use aside::on_own_thread;
 pub use listener::{Listener, Shutdown};
 pub(crate) use tls::read_certificates;
 pub use tls::{Tls, TlsError};
