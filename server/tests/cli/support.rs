@@ -85,10 +85,11 @@ impl Shell {
         command
     }
 
-    /// The binary, which may have so many files open.
+    /// The binary, which may have so many files open, and has none from whoever runs the tests.
     #[cfg(target_os = "linux")]
     pub(crate) fn with_descriptors(&self, number: u32, arguments: &[&str]) -> Command {
-        let script = format!("ulimit -n {number}; exec \"$0\" \"$@\"");
+        let inherited: String = (3..10).map(|descriptor| format!(" {descriptor}>&-")).collect();
+        let script = format!("exec{inherited}; ulimit -n {number}; exec \"$0\" \"$@\"");
         let binary = env!("CARGO_BIN_EXE_tablestone");
         self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat())
     }
