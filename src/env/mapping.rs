@@ -136,9 +136,7 @@ impl fmt::Debug for Mapping {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
-    use super::super::{Env, RealEnv};
     use super::*;
 
     /// Of a file system that has no maps, as FUSE without a cache and sysfs, or where memory is locked: its files are read
@@ -146,7 +144,9 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn what_the_system_does_not_map_is_no_error() {
-        let Ok(file) = RealEnv::new().disk().open_to_read(Path::new("/sys/kernel/fscaps")) else {
+        use super::super::{Env, RealEnv};
+
+        let Ok(file) = RealEnv::new().disk().open_to_read("/sys/kernel/fscaps".as_ref()) else {
             return;
         };
         assert!(file.len().unwrap() > 0);

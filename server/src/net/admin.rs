@@ -112,7 +112,7 @@ impl Admin {
         }
     }
 
-    /// Answered by a thread that may block; in place where the system has none.
+    /// Answered by a thread of its own, which may block; in place where the system has none.
     async fn answer_aside(&self, method: &Method, path: &str) -> Response<AnswerBody> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (asked, with, of) = (Arc::clone(&self.asked), method.clone(), path.to_owned());

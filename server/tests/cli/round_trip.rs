@@ -88,8 +88,7 @@ fn a_server_serves_what_was_imported_into_its_directory() {
     );
 }
 
-/// R-D02: entities differ freely, so a table may have many more columns than an entity has properties, which are not
-/// searched through for each column.
+/// R-D02: entities differ freely, so a table may have many more columns than an entity has properties.
 #[test]
 fn r_d02_entities_of_many_kinds_come_back_from_csv() {
     let entity = |kind| {
