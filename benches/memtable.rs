@@ -133,6 +133,28 @@ fn get(c: &mut Criterion) {
     }
 }
 
+/// A row that is written all the time: as it is, and as it was at any time since it was first written.
+fn rewritten(c: &mut Criterion) {
+    let mut group = c.benchmark_group("memtable/rewritten");
+    let key = BenchKey::new(b"device-000017", b"counter");
+    let write = |memtable: &BenchMemtable, count: usize| {
+        for version in 1..=count as u64 {
+            memtable.insert(&key, version, &VALUE);
+        }
+    };
+    group.bench_function("insert", |b| {
+        b.iter_custom(|n| time_filling(n, BenchMemtable::default, write));
+    });
+    let memtable = BenchMemtable::default();
+    write(&memtable, COUNT as usize);
+    let mut at = (0..COUNT).cycle();
+    let mut any = move || mix(at.next().unwrap_or(0)) % COUNT + 1;
+    group.bench_function("get, newest", |b| b.iter(|| black_box(memtable.get(&key))));
+    group.bench_function("get, at any version", |b| {
+        b.iter(|| black_box(memtable.get_at(&key, any())));
+    });
+}
+
 fn scan(c: &mut Criterion) {
     const ROWS: usize = 1_000;
     let mut group = c.benchmark_group("memtable/scan");
@@ -207,6 +229,6 @@ fn quick() -> Criterion {
 criterion_group! {
     name = benches;
     config = quick();
-    targets = insert, get, scan, writers
+    targets = insert, get, rewritten, scan, writers
 }
 criterion_main!(benches);

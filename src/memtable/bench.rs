@@ -63,6 +63,12 @@ impl BenchMemtable {
         self.0.get(&key.whole, Version::MAX).map(|found| found.value)
     }
 
+    /// The value that a key had at a version.
+    #[must_use]
+    pub fn get_at(&self, key: &BenchKey, version: u64) -> Option<&[u8]> {
+        self.0.get(&key.whole, Version::from_ticks(version)).map(|found| found.value)
+    }
+
     /// Reads up to `limit` entries from a key on; the sum of the lengths of keys and values.
     #[must_use]
     pub fn scan(&self, from: &BenchKey, limit: usize) -> usize {

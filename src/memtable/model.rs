@@ -120,7 +120,10 @@ fn loom_two_pushes_on_one_leaf_are_both_in_the_chain() {
         let other = Arc::clone(&memtable);
         let writer = thread::spawn(move || put(&other, b"a", 2));
         put(&memtable, b"a", 3);
+        let first = Version::from_ticks(1);
+        assert_eq!(memtable.get(b"a", first).unwrap().version, first);
         writer.join().unwrap();
+        assert_eq!(memtable.get(b"a", first).unwrap().version, first);
         let mut cursor = memtable.cursor();
         cursor.seek_to_first().unwrap();
         let mut versions = Vec::new();
