@@ -11,7 +11,7 @@ pub enum Resource {
     Service,
     /// The set of tables: `Tables`.
     Tables,
-    /// One of the tables: `Tables('t')`.
+    /// One of the tables: `Tables('t')`, or `Tables(TableName='t')`.
     Table {
         /// Its name in whatever case.
         table: String,
@@ -124,6 +124,9 @@ impl<'a> KeyReader<'a> {
         let keys = if reader.at(')') {
             Keys::None
         } else if reader.at('\'') {
+            Keys::Name(reader.quoted()?)
+        } else if reader.take("TableName") {
+            reader.expect('=')?;
             Keys::Name(reader.quoted()?)
         } else {
             reader.pair()?
@@ -268,6 +271,7 @@ mod tests {
             ("tables", Resource::Tables),
             ("Tables('t')", Resource::Table { table: table() }),
             ("Tables(%27t%27)", Resource::Table { table: table() }),
+            ("Tables(TableName='t')", Resource::Table { table: table() }),
             ("t", Resource::Entities { table: table() }),
             ("t()", Resource::Entities { table: table() }),
             ("%74%28%29", Resource::Entities { table: table() }),
@@ -335,6 +339,9 @@ mod tests {
             "t(partitionkey='p',RowKey='r')",
             "t(PartitionKey='O'Brien',RowKey='r')",
             "t('p')",
+            "t(TableName='p')",
+            "Tables(TableName=t)",
+            "Tables(TableName='t',TableName='t')",
             "Tables(PartitionKey='p',RowKey='r')",
             "Tables('t",
         ] {
