@@ -3,7 +3,8 @@
 //! Files are plain descriptors with positioned reads and writes; a sync is `fdatasync`, which
 //! also commits a changed length, and on macOS, for directories as for files, `F_FULLFSYNC`, without
 //! which the device keeps what it has in its cache, or what else the system has for it. What a method
-//! reports as done is done as far as the operating system says so.
+//! reports as done is done as far as the operating system says so. A file that somebody removed is not
+//! synced: nobody would find it again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -177,6 +178,8 @@ fn has_no_links(error: &io::Error) -> bool {
 #[derive(Debug)]
 struct RealFile {
     file: File,
+    /// The file system counts names, as most do.
+    counts_names: bool,
     /// The same file past the page cache.
     direct: Option<File>,
     reserved: Mutex<Option<Reserved>>,
@@ -184,7 +187,8 @@ struct RealFile {
 
 impl RealFile {
     fn new(file: File) -> Self {
-        Self { file, direct: None, reserved: Mutex::new(None) }
+        let counts_names = system::has_name(&file);
+        Self { file, counts_names, direct: None, reserved: Mutex::new(None) }
     }
 }
 
@@ -235,7 +239,11 @@ impl DiskFile for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        if self.counts_names && !system::has_name(&self.file) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "somebody removed the file"));
+        }
+        Ok(())
     }
 
     fn len(&self) -> io::Result<u64> {

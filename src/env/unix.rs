@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use memmap2::{Advice, Mmap};
@@ -30,6 +30,11 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes a name of a file; who has it open or mapped keeps its bytes.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
+}
+
+/// Whether an open file has a name, as far as the system counts them.
+pub(super) fn has_name(file: &File) -> bool {
+    file.metadata().map_or(true, |found| found.nlink() > 0)
 }
 
 /// A second name for a file.

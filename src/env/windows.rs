@@ -117,6 +117,11 @@ fn patiently(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     attempt()
 }
 
+/// Whether an open file has a name: taken for granted, as no directory can be removed with it.
+pub(super) fn has_name(_file: &File) -> bool {
+    true
+}
+
 /// A second name for a file; `Unsupported` where there are none.
 pub(super) fn hard_link(from: &Path, to: &Path) -> io::Result<()> {
     fs::hard_link(from, to).map_err(|error| match error {

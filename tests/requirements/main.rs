@@ -35,6 +35,7 @@ mod ranges;
 mod read_only;
 mod recovery;
 mod remains;
+mod removed_files;
 mod skip_scan;
 mod snapshots;
 mod tables;
