@@ -79,8 +79,10 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        if dir.is_dir() {
-            return Ok(());
+        match fs::metadata(dir) {
+            Ok(found) if found.is_dir() => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
         let parent = match dir.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".")),

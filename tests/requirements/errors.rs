@@ -3,10 +3,10 @@
 use std::error::Error as _;
 
 use tablestone::env::{Fault, SimEnv};
-use tablestone::{Batch, Error, Precondition, Version};
+use tablestone::{Batch, Database, Error, Precondition, Version};
 
-use crate::support::TestDb;
 use crate::support::sim::open;
+use crate::support::{TestDb, options};
 
 #[test]
 fn r_e06_every_error_names_what_was_wrong() {
@@ -74,4 +74,18 @@ fn r_e06_a_failed_condition_is_no_reason_to_stop() {
         assert!(t.insert("p", n.to_be_bytes(), "").wait().is_err());
     }
     assert_eq!(t.query().page().unwrap().len(), 500);
+}
+
+/// What is wrong with the directory is told, not that it is there. Unix: a link that leads to itself can be made.
+#[cfg(unix)]
+#[test]
+fn r_e06_a_directory_that_cannot_be_looked_at_is_told_so() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    std::os::unix::fs::symlink(&dir, &dir).unwrap();
+    let why = std::fs::metadata(&dir).unwrap_err().to_string();
+    match Database::open(&dir, options()).unwrap_err() {
+        Error::Io(io) => assert_eq!((&*io.path, io.source.to_string()), (&*dir, why)),
+        other => panic!("{other:?}"),
+    }
 }
