@@ -281,12 +281,14 @@ fn one_that_fails_leaves_nothing() {
         (Operation::Sync, "MANIFEST"),
         (Operation::Rename, "CURRENT"),
         (Operation::SyncDir, COPY),
+        (Operation::SyncDir, "/"),
     ];
     for (on, name) in faults {
         env.fail(Fault::new(on, name, ErrorKind::StorageFull));
         match db.checkpoint(COPY) {
             Err(Error::Io(error)) => {
-                assert!(error.path.starts_with(COPY) || on == Operation::Share, "{error}");
+                let is_of_copy = error.path.starts_with(COPY) || &*error.path == Path::new("/");
+                assert!(is_of_copy || on == Operation::Share, "{error}");
             }
             other => panic!("{on:?} {name}: {other:?}"),
         }
@@ -299,4 +301,20 @@ fn one_that_fails_leaves_nothing() {
     assert_eq!(db.stats().live_snapshots, 0, "what is written over may go, R-E20");
     assert_eq!(dump(&Database::open(COPY, sim_options(&env)).unwrap()), model);
     assert_eq!(dump(&db), model);
+}
+
+/// The file that is to be locked has been made by then.
+#[test]
+fn one_that_gets_no_lock_leaves_nothing() {
+    let machine = SimEnv::new(2);
+    let disk = machine.disk();
+    let env = HookedEnv::new(machine.clone(), |_| Ok(())).before_lock(move |path| {
+        if !path.starts_with(COPY) {
+            return Ok(());
+        }
+        disk.create(path).and(Err(ErrorKind::Other.into()))
+    });
+    let db = Database::open(DIR, sim_options(&machine).env(Arc::new(env))).unwrap();
+    assert!(matches!(db.checkpoint(COPY), Err(Error::Io(io)) if io.action == "lock"));
+    assert!(machine.list(Path::new(COPY)).is_empty());
 }

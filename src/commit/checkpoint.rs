@@ -21,16 +21,16 @@ impl Pipeline {
         let disk = self.options().env.disk();
         disk.create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
         check_empty(&*disk, dir)?;
-        let _lock = take_lock(&*disk, dir)?;
+        // Nobody else has the file yet. One that stays is of a directory without files all the same.
+        let give_up = || drop(disk.remove(&dir.join(LOCK_FILE)));
+        let _lock = take_lock(&*disk, dir).inspect_err(|error| match error {
+            Error::Locked(_) => {}
+            _ => give_up(),
+        })?;
         // Somebody may have made one before the lock was taken.
         check_empty(&*disk, dir)?;
-        sync_name(&*disk, dir)?;
-        let made = self.checkpoint_locked(dir);
-        if made.is_err() {
-            // Nobody else has it yet. One that stays is of a directory without files all the same.
-            let _ = disk.remove(&dir.join(LOCK_FILE));
-        }
-        made
+        let made = sync_name(&*disk, dir).and_then(|()| self.checkpoint_locked(dir));
+        made.inspect_err(|_| give_up())
     }
 
     fn checkpoint_locked(&self, dir: &Path) -> Result<Version> {
