@@ -75,6 +75,11 @@ impl ClientError {
         matches!(self, Self::NoAnswer { source, .. } if is_cut(source))
     }
 
+    /// Whether there was no connection, or it ended before there was an answer.
+    pub(super) fn is_unconnected(&self) -> bool {
+        matches!(self, Self::NoAnswer { source, .. } if matches!(**source, ureq::Error::Io(_)))
+    }
+
     /// Of a transaction, the operation that the refusal is about, from 0.
     #[must_use]
     pub fn index(&self) -> Option<usize> {

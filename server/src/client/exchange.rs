@@ -111,15 +111,16 @@ impl Client {
         self.attempt(target, body)
     }
 
-    /// Whether the server has a connection for this client too. One that has none for it says so, or closes the
-    /// connection without a word: so this asks for something of which nothing is done.
+    /// Whether there is a connection for this client too. A server that has none for it says so, or closes the
+    /// connection without a word: so this asks for something of which nothing is done. This process may have no
+    /// descriptor for one.
     pub(crate) fn is_let_in(&self) -> bool {
         (0..KNOCKS).any(|knock| {
             if knock > 0 {
                 std::thread::sleep(PAUSE);
             }
             let answer = self.attempt("/Tables?$top=1", Body::None);
-            !answer.is_err_and(|error| error.is_busy() || error.was_cut())
+            !answer.is_err_and(|error| error.is_busy() || error.is_unconnected())
         })
     }
 

@@ -1,5 +1,7 @@
 //! Where the process may have few files open, a command says so, or makes do with them.
 
+use std::fmt::Write;
+
 use crate::support::{Server, Shell, finish};
 
 /// Whichever is the first that it does not get.
@@ -23,4 +25,23 @@ fn a_command_that_gets_no_descriptor_says_so() {
         }
     }
     assert_eq!(shell.read("out.jsonl"), shell.read("one.jsonl"));
+}
+
+/// R-S12: over as many connections as there are descriptors for.
+#[test]
+fn r_s12_an_import_makes_do_with_the_descriptors_that_there_are() {
+    let shell = Shell::new();
+    let mut input = String::new();
+    for number in 1_000..1_200 {
+        writeln!(input, r#"{{"PartitionKey":"{number}","RowKey":"r"}}"#).unwrap();
+    }
+    shell.write("rows.jsonl", &input);
+    let server = Server::start(&shell, "data");
+    for number in [6, 10, 20] {
+        let table = format!("few{number}");
+        let import = ["import", "rows.jsonl", "--table", &table, "--url", &server.url];
+        let import = [&import[..], &["--connections", "64"]].concat();
+        let said = finish(shell.with_descriptors(number, &import), "").out();
+        assert!(said.starts_with("200 rows"), "{said}");
+    }
 }

@@ -1,8 +1,7 @@
 //! Import over HTTP: groups as transactions, over several connections at once.
 //!
 //! The first thread has the connection that made the table; each other one, if there is a thread for it, asks for its own
-//! before it writes, and ends where the server has none for it: what is cut in the middle of a write is no longer
-//! certain.
+//! before it writes, and ends where there is none for it: what is cut in the middle of a write is no longer certain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -131,7 +130,7 @@ impl Work<'_> {
         }
     }
 
-    /// The same over a connection of its own, as soon as there is something to write, if the server has one for it.
+    /// The same over a connection of its own, as soon as there is something to write, if there is one for it.
     fn run_apart(self, shared: &Shared) {
         let Some(group) = shared.next() else { return };
         let client = self.client.apart();
