@@ -17,8 +17,8 @@
 //! directory changes nothing in it, and does so beside others that only read. What a command was asked for goes to
 //! stdout, all else to stderr.
 //! The exit code is 0, 1 if the command failed, or 2 if it was not given as `--help` has it. An export into a file that
-//! SIGINT or SIGTERM ends removes what there is of it, and ends with 130 or 143, as a shell has it of such signals; on
-//! Windows Ctrl-C and Ctrl-Break do, and it ends as a program that they end.
+//! SIGINT, SIGTERM or, on Linux, SIGHUP ends removes what there is of it, and ends with 130, 143 or 129, as a shell has
+//! it of such signals; on Windows Ctrl-C and Ctrl-Break do, and it ends as a program that they end.
 //!
 //! # What `import` reads
 //!

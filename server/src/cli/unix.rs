@@ -15,17 +15,21 @@ const BY_SIGNAL: i32 = 128;
 /// Its `OPEN_MAX`: it takes no more, nor that there be no limit, though it says that there is none.
 const MOST_FILES_OF_MACOS: u64 = 10_240;
 
-/// What tells the process to stop, from when it is made: SIGINT and SIGTERM.
+/// What tells the process to stop, from when it is made: SIGINT, SIGTERM, and SIGHUP, as of a terminal that is closed,
+/// unless the process is to outlive it.
 pub(super) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Option<Signal>,
 }
 
 impl StopSignals {
     /// Within a runtime.
     pub(super) fn new() -> io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+        let terminate = signal(SignalKind::terminate())?;
+        let hang_up = (!ignores_hang_up()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt, terminate, hang_up })
     }
 
     /// Waits for the next, also one that came before; the exit code of a process that ends by it.
@@ -33,9 +37,18 @@ impl StopSignals {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
+            Some(_) = async { self.hang_up.as_mut()?.recv().await } => SignalKind::hangup(),
         };
         BY_SIGNAL + kind.as_raw_value()
     }
+}
+
+/// Whether SIGHUP was ignored when the process began, as by `nohup`; so too where the system does not tell.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    ignored.is_none_or(|set| set >> (SignalKind::hangup().as_raw_value() - 1) & 1 == 1)
 }
 
 /// Whether the process has the descriptors that tokio takes for a runtime with signals: it panics over some of them.

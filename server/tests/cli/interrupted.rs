@@ -1,13 +1,12 @@
 //! What a command does, and leaves behind, that is told to stop.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 
 use crate::processes;
 use crate::support::{Shell, Watched, server_that};
 
-/// An export's file is not there before it is whole, nor is what there is of it by then; what had the name stays.
-#[test]
-fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
+/// Where the server is whose table goes on for ever, and when it is asked for more.
+fn endless() -> (String, Receiver<()>) {
     const PAGE: &str = "200 OK\r\nx-ms-continuation-NextPartitionKey: 1!4!cQ--";
     const ROW: &str = r#"{"value":[{"PartitionKey":"p","RowKey":"r"}]}"#;
     let (began, has_begun) = mpsc::channel();
@@ -20,6 +19,13 @@ fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
         }
         Some((PAGE, ROW))
     });
+    (url, has_begun)
+}
+
+/// An export's file is not there before it is whole, nor is what there is of it by then; what had the name stays.
+#[test]
+fn an_export_that_is_told_to_stop_leaves_nothing_behind() {
+    let (url, has_begun) = endless();
     let shell = Shell::new();
     let files = || {
         let files = std::fs::read_dir(shell.path("")).unwrap();
@@ -66,5 +72,31 @@ fn an_export_into_a_pipe_that_nobody_reads_can_be_told_to_stop() {
         }
         processes::tell(&child, stop);
         assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+}
+
+/// One that was begun to outlive its terminal (`nohup`) goes on without.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_export_ends_with_its_terminal() {
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = own.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let is_ignored = u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1;
+    let (url, has_begun) = endless();
+    let shell = Shell::new();
+    let select = ["--select", "PartitionKey,RowKey"];
+    let export = ["export", "--table", "abc", "--url", &url, "-o", "out.jsonl"];
+    let export = [&export[..], &select].concat();
+    let (ends, goes_on) = (shell.command(&export), shell.detached(&export));
+    for (mut command, code) in [(ends, if is_ignored { 143 } else { 129 }), (goes_on, 143)] {
+        let mut child = command.spawn().unwrap();
+        let _watched = Watched::new(&child);
+        has_begun.recv().unwrap();
+        processes::tell(&child, processes::HANG_UP);
+        if code == 143 {
+            processes::tell_to_stop(&child);
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert_eq!(std::fs::read_dir(shell.path("")).unwrap().count(), 0);
     }
 }

@@ -94,6 +94,14 @@ impl Shell {
         self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat())
     }
 
+    /// The binary, which is to outlive its terminal.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn detached(&self, arguments: &[&str]) -> Command {
+        let script = "trap '' HUP; exec \"$0\" \"$@\"";
+        let binary = env!("CARGO_BIN_EXE_tablestone");
+        self.program("/bin/sh", &[&["-c", script, binary], arguments].concat())
+    }
+
     fn program(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         processes::without_environment(&mut command);

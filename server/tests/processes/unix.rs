@@ -8,6 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// What a process can be told to stop by, and the exit code of a command that removes its file then.
 pub(crate) const STOPS: [(Stop, i32); 2] = [(Stop(Signal::INT), 130), (Stop(Signal::TERM), 143)];
 
+/// How a process is told that its terminal is gone.
+pub(crate) const HANG_UP: Stop = Stop(Signal::HUP);
+
 #[derive(Clone, Copy)]
 pub(crate) struct Stop(Signal);
 
