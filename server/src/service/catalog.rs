@@ -48,9 +48,12 @@ pub(super) const PROPERTIES: &str = "Properties";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The engine cannot read or write it.
+    /// The engine cannot read it.
     #[error("cannot read the catalog of tables: {0}")]
     Engine(#[from] Error),
+    /// The engine cannot write it, as on a full disk.
+    #[error("cannot write the catalog of tables: {0}")]
+    Write(#[source] Error),
     /// A row of the catalog is not as this build writes it.
     #[error("row ({partition_key:?}, {row_key:?}) of the catalog of tables: {reason}")]
     Row {
@@ -143,10 +146,10 @@ impl Catalog {
     ) -> Result<(Self, Accounts), OpenError> {
         let meta = match find_meta(&database)? {
             Some(meta) => meta,
-            None => database.create_table(META).await?,
+            None => database.create_table(META).await.map_err(OpenError::Write)?,
         };
         let (catalog, accounts, found) = Self::read(database, accounts, Some(meta))?;
-        found.end(&catalog.database, catalog.meta()?).await?;
+        found.end(&catalog.database, catalog.meta()?).await.map_err(OpenError::Write)?;
         Ok((catalog, accounts))
     }
 

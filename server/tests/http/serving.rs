@@ -97,6 +97,19 @@ fn a_server_can_be_stopped_before_it_listens() {
     }
 }
 
+/// What a first start on a full disk fails with is not taken for something to be read.
+#[tokio::test]
+async fn a_catalog_that_cannot_be_written_is_told_so() {
+    let directory = TempDir::new().unwrap();
+    let database = Database::open(directory.path(), Options::default()).unwrap();
+    database.clone().close().unwrap();
+    let (limits, telemetry) = (Limits::default(), Telemetry::off(false));
+    let opened = TableService::open(database, Vec::new(), limits, telemetry).await;
+    let why = opened.err().map(|error| error.to_string());
+    let expected = "cannot write the catalog of tables: the database is closed";
+    assert_eq!(why.as_deref(), Some(expected));
+}
+
 /// A body that does not come.
 struct Never;
 
