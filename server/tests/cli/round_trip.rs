@@ -125,3 +125,17 @@ fn counts_have_their_nouns() {
         assert!(failure.contains("expected 1 cell as in the header, found 2"), "{failure}");
     });
 }
+
+/// As long as names of files get.
+#[cfg(unix)]
+#[test]
+fn an_export_may_have_a_long_name() {
+    let shell = Shell::new();
+    shell.write("one.jsonl", "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n");
+    shell.out(&["import", "one.jsonl", "--table", "one"]);
+    for len in [238, 239, 255] {
+        let name = format!("{}.jsonl", "x".repeat(len - ".jsonl".len()));
+        shell.out(&["export", "--table", "one", "-o", &name]);
+        assert_eq!(shell.read(&name), shell.read("one.jsonl"));
+    }
+}

@@ -17,6 +17,9 @@ use super::{CliError, Closed};
 use crate::cli::export::is_compressed;
 use crate::cli::system;
 
+/// What nearly all file systems let a name have.
+const NAME_BYTES: usize = 255;
+
 /// Where a command writes.
 pub(in crate::cli) enum Output {
     Stdout(BufWriter<StdoutLock<'static>>),
@@ -120,8 +123,11 @@ impl Partial {
         if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Ok(None);
         }
-        let mut path = name.clone().into_os_string();
-        path.push(format!(".{:08x}.partial", Uuid::new_v4().as_fields().0));
+        let mark = format!(".{:08x}.partial", Uuid::new_v4().as_fields().0);
+        let has_room = name.file_name().is_none_or(|name| name.len() + mark.len() <= NAME_BYTES);
+        let mut path =
+            if has_room { name.clone() } else { name.with_file_name("") }.into_os_string();
+        path.push(mark);
         let path = PathBuf::from(path);
         let mut options = OpenOptions::new();
         if let Some(found) = &found {
