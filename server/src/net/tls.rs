@@ -15,7 +15,7 @@ use tokio_rustls::{TlsAcceptor, rustls::crypto::ring};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or is no PEM of what it should be.
+    /// A file cannot be read, or has nothing of the kind in it.
     #[error("cannot read {what} from {path:?}: {source}")]
     File {
         /// The certificate or the key.
@@ -24,6 +24,16 @@ pub enum TlsError {
         path: PathBuf,
         /// What is wrong with it.
         source: pem::Error,
+    },
+    /// A file is no PEM, as one that is cut.
+    #[error("cannot read {what} from {path:?}: {reason}")]
+    NoPem {
+        /// The certificate or the key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
     },
     /// There is no certificate in the file.
     #[error("there is no certificate in {path:?}")]
@@ -48,7 +58,16 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 
 fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError + use<> {
     let path = path.to_owned();
-    move |source| TlsError::File { what, path, source }
+    // Its own text has lines as numbers of their bytes, and a line may be all of a key.
+    move |source| match source {
+        pem::Error::MissingSectionEnd { .. } => {
+            TlsError::NoPem { what, path, reason: "there is no -----END line to a -----BEGIN line" }
+        }
+        pem::Error::IllegalSectionStart { .. } => {
+            TlsError::NoPem { what, path, reason: "a -----BEGIN line does not end with -----" }
+        }
+        source => TlsError::File { what, path, source },
+    }
 }
 
 /// TLS with a certificate; HTTP/1.1 is all that it offers.
@@ -82,5 +101,27 @@ impl Tls {
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As one that is being replaced is for a moment, or that has lost its line ends. What may be a key is not told.
+    #[test]
+    fn a_file_that_is_no_pem_is_told_in_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.pem");
+        let error = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_certificates(&path).unwrap_err().to_string()
+        };
+        let expected = |why| format!("cannot read a certificate from {path:?}: {why}");
+        let no_end = expected("there is no -----END line to a -----BEGIN line");
+        assert_eq!(error("-----BEGIN CERTIFICATE-----\nMIIB\n"), no_end);
+        assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----\n"), no_end);
+        let no_begin = expected("a -----BEGIN line does not end with -----");
+        assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB\n"), no_begin);
     }
 }
