@@ -17,8 +17,8 @@ const MAX_ITEM_LENGTH: usize = 256;
 /// Bytes of the text of all rules.
 const MAX_TEXT: usize = 2 << 10;
 
-const METHODS: [&str; 9] =
-    ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT"];
+const METHODS: [&str; 10] =
+    ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "CONNECT", "TRACE"];
 
 /// What a web page from elsewhere may ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -278,6 +278,16 @@ fn r_s09_cross_origin_rules_out_of_bounds() {
     assert_eq!(check(rule, &origins_of(2049 - used)), wrong);
 }
 
+/// R-S09: a cross-origin rule may admit all methods that the SDKs of Java and .NET name.
+#[test]
+fn r_s09_cross_origin_rules_may_have_every_method() {
+    let methods = "GET,HEAD,POST,PUT,DELETE,TRACE,OPTIONS,CONNECT,MERGE";
+    let update = parse_properties(FULL.replace("GET,PUT", methods).as_bytes()).expect("methods");
+    let mut properties = ServiceProperties::default();
+    properties.apply(update);
+    assert_eq!(properties.cors[0].allowed_methods.join(","), methods);
+}
+
 /// Depth and number of elements are bounded, and references cannot grow a document (R-S12).
 #[test]
 fn bombs() {
