@@ -131,8 +131,13 @@ impl Answer {
     /// before it looks at tables: SDKs show it to their users.
     fn reason(&self) -> Option<ReasonPhrase> {
         let code = self.error.filter(|code| code.status() == self.status)?;
-        let says_why =
-            matches!(code, ErrorCode::AuthenticationFailed | ErrorCode::RequestBodyTooLarge);
+        let says_why = matches!(
+            code,
+            ErrorCode::AuthenticationFailed
+                | ErrorCode::AuthorizationServiceMismatch
+                | ErrorCode::AuthorizationSourceIPMismatch
+                | ErrorCode::RequestBodyTooLarge
+        );
         says_why.then(|| ReasonPhrase::from_static(code.message().as_bytes()))
     }
 

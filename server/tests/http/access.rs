@@ -187,10 +187,31 @@ async fn r_s05_a_status_line_may_say_why() {
     let large = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", (4 << 20) + 1);
     let stranger = "403 Server failed to authenticate the request. Make sure the value of \
         Authorization header is formed correctly including the signature.";
+    let of_blobs = query(
+        &[("sv", "2019-02-02"), ("ss", "b"), ("srt", "o"), ("sp", "r"), ("se", EXPIRY)],
+        &format!("devstoreaccount1\nr\nb\no\n\n{EXPIRY}\n\n\n2019-02-02\n"),
+    );
+    let service =
+        "403 This request is not authorized to perform this operation using this service.";
+    let of_another = query(
+        &[
+            ("sv", "2019-02-02"),
+            ("ss", "t"),
+            ("srt", "o"),
+            ("sp", "r"),
+            ("se", EXPIRY),
+            ("sip", "192.0.2.1"),
+        ],
+        &format!("devstoreaccount1\nr\nt\no\n\n{EXPIRY}\n192.0.2.1\n\n2019-02-02\n"),
+    );
+    let source =
+        "403 This request is not authorized to perform this operation using this source IP.";
     let too_large = "413 The request body is too large and exceeds the maximum permissible limit.";
     for (request, headers, expected) in [
         ("GET /devstoreaccount1/Tables".to_owned(), "", stranger),
         (format!("POST /devstoreaccount1/people?{entities}"), &large, too_large),
+        (format!("GET /devstoreaccount1{POINT}?{of_blobs}"), "", service),
+        (format!("GET /devstoreaccount1{POINT}?{of_another}"), "", source),
         (format!("GET /devstoreaccount1{POINT}?{entities}"), "", "404 Not Found"),
     ] {
         let mut stream = TcpStream::connect(server.address).await.expect("a connection");
