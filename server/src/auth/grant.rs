@@ -2,6 +2,7 @@
 
 use super::refused;
 use crate::error::{ErrorCode, ServiceError};
+use crate::headers::ApiVersion;
 
 /// What is done, as far as permissions go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +119,8 @@ pub enum Grant {
         permissions: Box<str>,
         /// Which entities.
         range: KeyRange,
+        /// The version of the protocol that it was made for.
+        version: ApiVersion,
     },
 }
 
@@ -126,7 +129,8 @@ impl Grant {
     ///
     /// # Errors
     /// [`ErrorCode::AuthorizationResourceTypeMismatch`],
-    /// [`ErrorCode::AuthorizationPermissionMismatch`], [`ErrorCode::AuthorizationFailure`].
+    /// [`ErrorCode::AuthorizationPermissionMismatch`], [`ErrorCode::AuthorizationFailure`];
+    /// [`ErrorCode::ResourceNotFound`] for a table's signature of a version before 2015-04-05.
     pub fn allow(&self, operation: Operation, table: Option<&str>) -> Result<(), ServiceError> {
         match self {
             Self::Key => Ok(()),
@@ -139,18 +143,18 @@ impl Grant {
                     let code = ErrorCode::AuthorizationResourceTypeMismatch;
                     return Err(refused(code, &format_args!("srt lacks {resource_type}")));
                 }
-                permit(operation, &operation.of_account(), permissions)
+                self.permit(operation, &operation.of_account(), permissions)
             }
             Self::Table { table: granted, permissions, .. } => {
                 if operation.resource_type() != Some('o') {
                     let reason = "a table's signature is for its entities alone";
-                    return Err(refused(ErrorCode::AuthorizationFailure, &reason));
+                    return Err(self.refuse(ErrorCode::AuthorizationFailure, &reason));
                 }
                 if !table.is_some_and(|table| table.eq_ignore_ascii_case(granted)) {
                     let reason = format_args!("the signature is for table {granted}");
-                    return Err(refused(ErrorCode::AuthorizationFailure, &reason));
+                    return Err(self.refuse(ErrorCode::AuthorizationFailure, &reason));
                 }
-                permit(operation, &operation.of_entity(), permissions)
+                self.permit(operation, &operation.of_entity(), permissions)
             }
         }
     }
@@ -178,13 +182,13 @@ impl Grant {
     /// Refuses a write of an entity that is not within the grant.
     ///
     /// # Errors
-    /// [`ErrorCode::AuthorizationFailure`].
+    /// [`ErrorCode::AuthorizationFailure`], or [`ErrorCode::ResourceNotFound`] as by [`allow`](Self::allow).
     pub fn allow_write(&self, partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
         if self.contains(partition_key, row_key) {
             return Ok(());
         }
         let reason = "the entity is outside of the signature's range";
-        Err(refused(ErrorCode::AuthorizationFailure, &reason))
+        Err(self.refuse(ErrorCode::AuthorizationFailure, &reason))
     }
 
     /// The entities that the grant is limited to; `None` if it is not.
@@ -195,14 +199,29 @@ impl Grant {
             _ => None,
         }
     }
-}
 
-fn permit(operation: Operation, needed: &Needed, letters: &str) -> Result<(), ServiceError> {
-    if needed.in_letters(letters) {
-        return Ok(());
+    fn permit(
+        &self,
+        operation: Operation,
+        needed: &Needed,
+        letters: &str,
+    ) -> Result<(), ServiceError> {
+        if needed.in_letters(letters) {
+            return Ok(());
+        }
+        let code = ErrorCode::AuthorizationPermissionMismatch;
+        Err(self.refuse(code, &format_args!("sp={letters} does not permit {operation:?}")))
     }
-    let code = ErrorCode::AuthorizationPermissionMismatch;
-    Err(refused(code, &format_args!("sp={letters} does not permit {operation:?}")))
+
+    /// The error of what the grant does not reach.
+    fn refuse(&self, code: ErrorCode, reason: &dyn std::fmt::Display) -> ServiceError {
+        match self {
+            Self::Table { version, .. } if *version < ApiVersion::SAS_REFUSALS => {
+                refused(ErrorCode::ResourceNotFound, reason)
+            }
+            _ => refused(code, reason),
+        }
+    }
 }
 
 /// A range of entities in the order of their keys; both ends belong to it.
@@ -245,7 +264,8 @@ mod tests {
 
     fn table(permissions: &str) -> Grant {
         let (table, permissions) = ("people".into(), permissions.into());
-        Grant::Table { table, permissions, range: KeyRange::default() }
+        let (range, version) = (KeyRange::default(), ApiVersion::SAS_REFUSALS);
+        Grant::Table { table, permissions, range, version }
     }
 
     /// R-S08: each letter of an account signature, each type of resource.

@@ -28,6 +28,8 @@ impl ApiVersion {
     pub const SAS_NAMES_SERVICE: Self = Self::on(2015, 2, 21);
     /// The first whose signatures restrict addresses and protocols; the first account signatures.
     pub const SAS_SOURCE: Self = Self::on(2015, 4, 5);
+    /// The first that tells what a table's signature does not allow from what is not there.
+    pub const SAS_REFUSALS: Self = Self::SAS_SOURCE;
     /// The first whose account signatures name an encryption scope.
     pub const SAS_ENCRYPTION_SCOPE: Self = Self::on(2020, 12, 6);
     /// The first with signatures of tables.

@@ -1,7 +1,7 @@
 //! What each operation of the protocol needs of a signature, through the whole server (R-S08): what lacks any of it is
 //! refused, what has no more is not.
 
-use crate::access::{account_signature, table_signature};
+use crate::access::{account_signature, query, table_signature};
 use crate::support::{Answer, Client, Server};
 
 /// A request, the type of resource that it is about, and the permissions that it needs: all letters of a set, or any.
@@ -110,4 +110,39 @@ async fn r_s08_a_table_signature_is_for_entities_alone() {
         let answer = send(client, case, &signature(&case.needed.concat())).await;
         assert!((200..300).contains(&answer.status), "{name}: {}", answer.status);
     }
+}
+
+/// R-S08: before 2015-04-05 there is nothing where a table's signature does not reach, as the service has it and
+/// SDKs of then expect: what they ask of a table with one is whether it exists.
+#[tokio::test]
+async fn r_s08_older_table_signatures_find_nothing_where_they_do_not_reach() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let client = client.unsigned();
+    let (expiry, raud) = ("2099-01-01T00:00:00Z", "raud");
+    let signature = |version: &str, resource: &str, letters: &str| {
+        let source = if version < "2015-04-05" { "" } else { "\n\n" };
+        let string = format!("{letters}\n\n{expiry}\n{resource}/devstoreaccount1/people\n\n");
+        let fields =
+            [("sv", version), ("tn", "people"), ("sp", letters), ("se", expiry), ("spk", "q")];
+        query(&fields, &format!("{string}{source}{version}\nq\n\n\n"))
+    };
+    for (case, letters, code) in [
+        (case(("GET", "/Tables('people')", "", ""), 'c', &[]), raud, "AuthorizationFailure"),
+        (case(("GET", "/other", "", ""), 'o', &[]), raud, "AuthorizationFailure"),
+        (case(("DELETE*", POINT, "", ""), 'o', &[]), raud, "AuthorizationFailure"),
+        (case(("GET", "/people", "", ""), 'o', &[]), "a", "AuthorizationPermissionMismatch"),
+    ] {
+        for (version, resource, expected) in [
+            ("2014-02-14", "", (404, "ResourceNotFound")),
+            ("2015-02-21", "/table", (404, "ResourceNotFound")),
+            ("2015-04-05", "/table", (403, code)),
+        ] {
+            let answer = send(client, &case, &signature(version, resource, letters)).await;
+            assert_eq!(answer.failure(), expected, "{version} {} {}", case.method, case.path);
+        }
+    }
+    let wrong = signature("2014-02-14", "", raud).replace("sp=raud", "sp=r");
+    let answer = send(client, &CASES[10], &wrong).await;
+    assert_eq!(answer.failure(), (403, "AuthenticationFailed"));
 }

@@ -28,7 +28,8 @@ pub(super) fn authenticate<P: AsRef<[SignedIdentifier]>>(
     let terms = Terms::of(fields, &table, policies)?;
     fields.check(terms.start, terms.expiry)?;
     let range = range(fields)?;
-    Ok(Grant::Table { table: table.into(), permissions: terms.permissions, range })
+    let (table, permissions, version) = (table.into(), terms.permissions, fields.version);
+    Ok(Grant::Table { table, permissions, range, version })
 }
 
 fn write(signer: &mut Signer<'_>, fields: &Fields<'_>, account: &str, table: &str) {

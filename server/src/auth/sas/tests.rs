@@ -95,7 +95,8 @@ impl Request {
 }
 
 fn table(permissions: &str, range: KeyRange) -> Result<Grant, ErrorCode> {
-    Ok(Grant::Table { table: "testtable".into(), permissions: permissions.into(), range })
+    let version = ApiVersion::parse("2019-02-02").unwrap();
+    Ok(Grant::Table { table: "testtable".into(), permissions: permissions.into(), range, version })
 }
 
 const FAILED: Result<Grant, ErrorCode> = Err(ErrorCode::AuthenticationFailed);
