@@ -79,6 +79,18 @@ fn refusals() {
     }
 }
 
+/// R-S05: an element whose name is none of XML is none, whatever is wrong with it as a property's, as the Java SDK's
+/// tests have it; what a name of XML can be, and one of a property cannot, is told where entities are checked.
+#[test]
+fn r_s05_a_name_that_is_none_of_xml() {
+    for name in ["1", "01a", "-a", ".a"] {
+        assert_eq!(code(&format!("<data:{name}>1</data:{name}>")), ErrorCode::InvalidInput);
+    }
+    for name in ["a-1", "a.b", "_x0031_a", "_1"] {
+        assert!(parse_entity(entry(&format!("<data:{name}/>")).as_bytes()).is_ok(), "{name}");
+    }
+}
+
 /// R-S04: whether a property is null is a boolean of XML Schema, in any of its forms, with blanks around it.
 #[test]
 fn r_s04_null_is_a_boolean_in_any_form() {

@@ -198,6 +198,10 @@ impl Builder<'_> {
         }
         let resolver = self.reader.resolver();
         let (namespace, name) = resolver.resolve_element(start.name());
+        // The reader lets these pass.
+        if name.as_ref().starts_with(|it: char| matches!(it, '0'..='9' | '-' | '.')) {
+            return Err(self.malformed("expected a name of an element"));
+        }
         let mut attributes = Vec::new();
         for (index, attribute) in start.attributes().enumerate() {
             if index == MAX_ATTRIBUTES {
