@@ -31,7 +31,7 @@ pub enum BodyFormat {
 /// # Errors
 /// [`ErrorCode::AtomFormatNotSupported`] where Atom is asked for, or nothing is, since 2015-12-11;
 /// [`ErrorCode::JsonFormatNotSupported`] where JSON is asked for in a version before 2013-08-15;
-/// [`ErrorCode::MediaTypeNotSupported`] for all else.
+/// [`ErrorCode::MediaTypeNotSupported`] for all else, since then also XML that is not said to be Atom.
 pub fn response_format(
     format: Option<&str>,
     headers: &HeaderMap,
@@ -42,12 +42,12 @@ pub fn response_format(
         None if headers.contains_key(header::ACCEPT) => accepted(headers, version),
         None => Some(Media::Body(BodyFormat::Atom)),
     };
-    let json = BodyFormat::Json(Metadata::Minimal);
+    let has_atom = version < Some(ApiVersion::NO_ATOM);
     let asked = match asked {
         Some(Media::Body(asked)) => asked,
-        Some(Media::Any) if version >= Some(ApiVersion::NO_ATOM) => json,
-        Some(Media::Any) => BodyFormat::Atom,
-        None => return Err(ErrorCode::MediaTypeNotSupported.error()),
+        Some(Media::Xml | Media::Any) if has_atom => BodyFormat::Atom,
+        Some(Media::Any) => BodyFormat::Json(Metadata::Minimal),
+        Some(Media::Xml) | None => return Err(ErrorCode::MediaTypeNotSupported.error()),
     };
     supported(asked, version)
 }
@@ -55,7 +55,7 @@ pub fn response_format(
 /// The form of a request's body, by `Content-Type`; without one, what its version began with.
 ///
 /// # Errors
-/// As [`response_format`].
+/// As [`response_format`], but that XML is taken for Atom.
 pub fn request_format(
     headers: &HeaderMap,
     version: Option<ApiVersion>,
@@ -63,6 +63,7 @@ pub fn request_format(
     let stated = text(headers, &header::CONTENT_TYPE).filter(|stated| !stated.is_empty());
     let stated = match stated.map(media_type) {
         Some(Some(Media::Body(stated))) => stated,
+        Some(Some(Media::Xml)) => BodyFormat::Atom,
         None if version < Some(ApiVersion::NO_ATOM) => BodyFormat::Atom,
         None => BodyFormat::Json(Metadata::Minimal),
         Some(Some(Media::Any) | None) => return Err(ErrorCode::MediaTypeNotSupported.error()),
@@ -84,6 +85,7 @@ pub fn error_format(
     }
     match accepted(headers, version) {
         Some(Media::Body(accepted)) => accepted,
+        Some(Media::Xml) => BodyFormat::Atom,
         Some(Media::Any) | None if version >= Some(ApiVersion::NO_ATOM) => {
             BodyFormat::Json(Metadata::Minimal)
         }
@@ -107,6 +109,8 @@ fn supported(format: BodyFormat, version: Option<ApiVersion>) -> Result<BodyForm
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Media {
     Body(BodyFormat),
+    /// What may be Atom, and is the form of errors beside it.
+    Xml,
     Any,
 }
 
@@ -121,6 +125,7 @@ fn accepted(headers: &HeaderMap, version: Option<ApiVersion>) -> Option<Media> {
         let Some(media) = media_type(range).filter(|_| quality > 0) else { continue };
         let is_supported = match media {
             Media::Body(format) => supported(format, version).is_ok(),
+            Media::Xml => supported(BodyFormat::Atom, version).is_ok(),
             Media::Any => true,
         };
         let rank = (is_supported, quality);
@@ -151,13 +156,11 @@ fn media_type(range: &str) -> Option<Media> {
         return metadata(parts).map(|level| Media::Body(BodyFormat::Json(level)));
     }
     // A query string has a space where somebody did not encode the plus sign.
-    if is("application/atom+xml")
-        || is("application/atom xml")
-        || is("application/xml")
-        || is("text/xml")
-        || is("atom")
-    {
+    if is("application/atom+xml") || is("application/atom xml") || is("atom") {
         return Some(Media::Body(BodyFormat::Atom));
+    }
+    if is("application/xml") || is("text/xml") {
+        return Some(Media::Xml);
     }
     (is("*/*") || is("application/*")).then_some(Media::Any)
 }
@@ -216,7 +219,11 @@ mod tests {
         for none in ["", "application/atom+xml"] {
             assert_eq!(response(none, first), Err(ErrorCode::AtomFormatNotSupported));
         }
-        assert_eq!(response("text/html", new), Err(ErrorCode::MediaTypeNotSupported));
+        // XML that is not said to be Atom, as the C++ library's tests expect.
+        for other in ["application/xml", "text/xml", "text/html"] {
+            assert_eq!(response(other, new), Err(ErrorCode::MediaTypeNotSupported), "{other}");
+        }
+        assert_eq!(response("application/xml", "2015-07-08"), Ok(BodyFormat::Atom));
         let verbose = response("application/json;odata=verbose", new);
         assert_eq!(verbose, Err(ErrorCode::MediaTypeNotSupported));
     }
