@@ -92,7 +92,7 @@ impl TableService {
         Ok(answer.with_text(header::CONTENT_TYPE, &content_type))
     }
 
-    /// The one query that may stand in a batch, alone.
+    /// The one query that may stand in a batch, alone. Whatever its error is, the service numbers it.
     async fn query_in_batch(
         &self,
         call: &Call<'_>,
@@ -104,8 +104,9 @@ impl TableService {
             Ok(answer) => answer,
             Err(error) if is_for_all(&error) => return Err(error),
             Err(error) => {
+                let error = call.told(error).in_batch(0);
                 let format = stated_format(request);
-                Answer::error(&call.told(error), format.as_deref(), &headers, call.common)
+                Answer::error(&error, format.as_deref(), &headers, call.common)
             }
         };
         push(&mut writer, request.content_id.as_deref(), &answer);

@@ -82,7 +82,8 @@ async fn r_s07_a_query_in_a_batch_is_what_its_address_asks_for() {
         let (status, code, text) =
             failure(&post(&mut client, &query(&format!("{method} {BASE}{path}"))).await);
         assert_eq!((status, &*code), expected, "{method} {path}");
-        let other = "Outside of a change set a batch can have one query of entities.";
+        let other = "0:Outside of a change set a batch can have one query of entities.";
+        assert!(text.starts_with("0:"), "{method} {path}: {text}");
         assert_eq!(text == other, expected == OTHER, "{method} {path}: {text}");
         if expected != OTHER {
             let alone = client.send(method, path, &[], "").await;
