@@ -66,7 +66,7 @@ impl<'a> AtomPrinter<'a> {
 
     /// The end of a feed.
     pub fn end_feed(&self, out: &mut Vec<u8>) {
-        put(out, &["</feed>"]);
+        end_feed(out);
     }
 
     fn entry(
@@ -129,7 +129,7 @@ pub fn print_tables<'n>(
     for name in names {
         push_table(&mut out, context, updated, "", name);
     }
-    put(&mut out, &["</feed>"]);
+    end_feed(&mut out);
     out
 }
 
@@ -166,6 +166,14 @@ fn begin_feed(out: &mut Vec<u8>, context: Context<'_>, updated: DateTime) {
     put(out, &["<title type=\"text\">", table, "</title><id>", base, "/", table, "</id>"]);
     put(out, &["<updated>", &updated.to_string(), "</updated>"]);
     put(out, &["<link rel=\"self\" title=\"", table, "\" href=\"", table, "\" />"]);
+}
+
+/// The end of a feed. One without entries, which have authors, states its own: Atom demands it.
+fn end_feed(out: &mut Vec<u8>) {
+    if !out.ends_with(b"</entry>") {
+        put(out, &["<author><name /></author>"]);
+    }
+    put(out, &["</feed>"]);
 }
 
 /// An entry after its start tag, up to its properties.
