@@ -69,7 +69,7 @@ impl ApiVersion {
     }
 }
 
-/// What an insert is to answer with.
+/// What a client prefers to be answered with; the entity comes back from an insert alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
     /// Nothing was said: the entity, as with [`Content`](Self::Content), but without saying so.

@@ -61,6 +61,7 @@ impl TableService {
             let write = order.with_body(call, read)?;
             let echo = match call.verb {
                 Verb::Post => Echo::new(Preference::of(headers), || call.format())?,
+                Verb::Put | Verb::Merge => Echo::of_update(Preference::of(headers)),
                 _ => Echo::none(),
             };
             // What is done must be answered, so the answer has its share before.

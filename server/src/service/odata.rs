@@ -13,7 +13,7 @@ use crate::headers::BodyFormat;
 pub(super) enum ODataVersion {
     /// Of Atom, and of what has no body and never had one.
     V1,
-    /// Of JSON, and of an insert without the entity, in whose place it would be.
+    /// Of JSON, and of a write without the entity, in whose place it would be, as was preferred.
     V3,
 }
 

@@ -55,6 +55,7 @@ pub(super) struct Known<'r> {
     sent: Headers<'r>,
     headers: HeaderMap,
     conditional: bool,
+    preference: Preference,
     /// What they make of a method, if that was asked.
     verb: Option<(&'r str, Verb)>,
     /// What they said of a body and, with the query string, of the answer, if that was asked and could be
@@ -75,9 +76,21 @@ impl<'r> Known<'r> {
         let headers = headers(call, &sent);
         // A target is never empty.
         let (target, resource, query) = ("", Resource::Service, QueryString::default());
-        let (conditional, verb, format, echo) = (false, None, None, None);
-        let decoder = EntityDecoder::default();
-        Self { sent, headers, conditional, verb, format, echo, target, resource, query, decoder }
+        let (conditional, preference) = (false, Preference::Unspecified);
+        let (verb, format, echo, decoder) = (None, None, None, EntityDecoder::default());
+        Self {
+            sent,
+            headers,
+            conditional,
+            preference,
+            verb,
+            format,
+            echo,
+            target,
+            resource,
+            query,
+            decoder,
+        }
     }
 
     /// Reads an operation that is admitted.
@@ -93,6 +106,7 @@ impl<'r> Known<'r> {
             self.conditional = [header::IF_MATCH, header::IF_NONE_MATCH]
                 .iter()
                 .any(|condition| self.headers.contains_key(condition));
+            self.preference = Preference::of(&self.headers);
             (self.verb, self.format, self.echo) = (None, None, None);
         }
         let verb = match self.verb {
@@ -108,7 +122,7 @@ impl<'r> Known<'r> {
             }
             (self.target, self.resource) = (request.target, address.resource);
         }
-        let Self { headers, format, echo, resource, query, decoder, .. } = self;
+        let Self { headers, preference, format, echo, resource, query, decoder, .. } = self;
         let if_match = if self.conditional { if_match(headers, verb)? } else { None };
         let order = Order::of(verb, resource, if_match)?;
         admit(call, &order, table)?;
@@ -116,15 +130,18 @@ impl<'r> Known<'r> {
             let known = format.map_or_else(|| request_format(headers, call.version), Ok)?;
             Write::body(*format.insert(known), request.body, |body| decoder.decode(body))
         })?;
+        let stated = || query.given(Parameter::Format);
+        let otherwise = || error_format(stated(), headers, call.version);
         let (echo, odata) = match (verb, *echo) {
             (Verb::Post, Some(known)) => known,
             (Verb::Post, None) => {
-                let stated = query.given(Parameter::Format);
-                let format = || response_format(stated, headers, call.version);
-                let new = Echo::new(Preference::of(headers), format)?;
-                let otherwise = || error_format(stated, headers, call.version);
+                let format = || response_format(stated(), headers, call.version);
+                let new = Echo::new(*preference, format)?;
                 let form = new.format().unwrap_or_else(otherwise);
                 *echo.insert((new, ODataVersion::of(form)))
+            }
+            (Verb::Put | Verb::Merge, _) if *preference == Preference::NoContent => {
+                (Echo::of_update(*preference), ODataVersion::of(otherwise()))
             }
             _ => (Echo::none(), ODataVersion::V1),
         };

@@ -192,7 +192,7 @@ impl<'r> Write<'r> {
             (Kind::Delete, ..) => Some(Likeness::Deleted),
             (_, Precondition::Absent, None) => Some(Likeness::Inserted(echo.preference)),
             (_, Precondition::Absent, Some(_)) => None,
-            _ => Some(Likeness::Written),
+            _ => Some(Likeness::Written(echo.preference)),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'r> Write<'r> {
         }
     }
 
-    /// Says what came of it when it was done; `echo` is how an insert is to be answered.
+    /// Says what came of it when it was done, as it is to be answered.
     pub(super) fn answer(
         &self,
         done: &mut Done<'_>,
@@ -239,6 +239,7 @@ impl<'r> Write<'r> {
             if self.kind != Kind::Delete {
                 answer.header(&header::ETAG, &done.etag);
             }
+            echo.say(answer);
             answer.end(Vec::new());
             return Ok(());
         }
@@ -259,9 +260,7 @@ impl<'r> Write<'r> {
         if let Some(location) = location {
             answer.header(&header::LOCATION, location);
         }
-        if let Some(preference) = echo.preference.applied() {
-            answer.header(&names::PREFERENCE_APPLIED, preference);
-        }
+        echo.say(answer);
         answer.end(body);
         Ok(())
     }
@@ -349,11 +348,11 @@ impl<'a> Done<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
     Inserted(Preference),
-    Written,
+    Written(Preference),
     Deleted,
 }
 
-/// How an insert is to be answered.
+/// How a write is to be answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Echo {
     preference: Preference,
@@ -379,8 +378,23 @@ impl Echo {
         self.format
     }
 
-    /// Without anything, for writes that are no inserts.
+    /// Of an update or a merge, whose entity never comes back: another preference is not applied.
+    pub(super) fn of_update(preference: Preference) -> Self {
+        match preference {
+            Preference::NoContent => Self { preference, format: None },
+            Preference::Content | Preference::Unspecified => Self::none(),
+        }
+    }
+
+    /// Without anything.
     pub(super) fn none() -> Self {
         Self { preference: Preference::Unspecified, format: None }
+    }
+
+    /// Says what was preferred and is applied.
+    fn say(self, answer: &mut impl Say) {
+        if let Some(preference) = self.preference.applied() {
+            answer.header(&names::PREFERENCE_APPLIED, preference);
+        }
     }
 }

@@ -285,6 +285,30 @@ async fn r_s07_inserts_are_answered_as_preferred() {
     }
 }
 
+/// R-S07: an update says that it has no content as was preferred, in the version of the protocol that has preferences;
+/// so does each that is like the one before but for that.
+#[tokio::test]
+async fn r_s07_an_update_of_a_batch_says_what_was_applied() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let (quiet, loud) = ("Prefer: return-no-content", "Prefer: return-content");
+    client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
+    let body = change_set(&[
+        write("PUT", "1", &[quiet], "{}"),
+        write("MERGE", "2", &[quiet], "{}"),
+        write("MERGE", "3", &[], "{}"),
+        write("PUT", "4", &[loud], "{}"),
+        write("DELETE", "there", &["If-Match: *", quiet], ""),
+    ]);
+    let parts = parts(&post(&mut client, &body).await);
+    let said = parts.iter().map(|part| {
+        assert!(part.status == 204 && part.body.is_empty());
+        (part.header("Preference-Applied"), part.header("DataServiceVersion"))
+    });
+    let (applied, not) = ((Some("return-no-content"), Some("3.0;")), (None, Some("1.0;")));
+    assert_eq!(said.collect::<Vec<_>>(), [applied, applied, not, not, not]);
+}
+
 /// R-S07: an insert that fails repeats what it preferred, and no other operation does.
 #[tokio::test]
 async fn r_s07_a_failed_insert_repeats_what_was_preferred() {

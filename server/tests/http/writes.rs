@@ -31,6 +31,36 @@ async fn write(client: &mut Signing, method: &str, tag: Option<&str>, body: &str
 
 const WRONG: &str = "W/\"datetime'2000-01-01T00%3A00%3A00Z'\"";
 
+/// R-S03, R-S07: an update that is to have no content says that it has none, and nothing of what it does not do: the
+/// service was recorded so with the Go library, which prefers something with each request.
+#[tokio::test]
+async fn r_s07_an_update_says_what_was_applied() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let quiet = Some("return-no-content");
+    for (preferred, applied) in [(quiet, quiet), (Some("return-content"), None), (None, None)] {
+        for (method, tag) in
+            [("PUT", None), ("MERGE", None), ("PATCH", Some("*")), ("PUT", Some("*"))]
+        {
+            let conditions = tag.iter().map(|tag| ("If-Match", *tag));
+            let headers: Vec<_> =
+                conditions.chain(preferred.iter().map(|it| ("Prefer", *it))).collect();
+            let done = client.send(method, POINT, &headers, r#"{"A":1}"#).await;
+            assert_eq!(
+                (done.status, done.header("preference-applied")),
+                (204, applied),
+                "{method}"
+            );
+        }
+        let headers: Vec<_> = [("If-Match", "*")]
+            .into_iter()
+            .chain(preferred.iter().map(|it| ("Prefer", *it)))
+            .collect();
+        let deleted = client.send("DELETE", POINT, &headers, "").await;
+        assert_eq!((deleted.status, deleted.header("preference-applied")), (204, None));
+    }
+}
+
 /// R-S04: keys may have any type in the body of a write but an insert: the address's are the entity's.
 #[tokio::test]
 async fn r_s04_keys_may_be_annotated() {
