@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::ConnectionLimits;
+use super::folds::unfold;
 
 /// What a client must take of an answer within [`ConnectionLimits::write_time`].
 const WRITTEN_AT_LEAST: u64 = 64 << 10;
@@ -120,7 +121,7 @@ impl Watch {
     }
 }
 
-/// A stream whose bytes are counted.
+/// A stream whose bytes are counted, and the folds of its heads undone.
 pub(super) struct Counted<S> {
     stream: S,
     activity: Arc<Activity>,
@@ -140,8 +141,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let bytes = buffer.filled().len().saturating_sub(before);
-        self.activity.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        let bytes = buffer.filled_mut().get_mut(before..).unwrap_or_default();
+        if matches!(self.activity.phase(), Phase::Idle | Phase::Head) {
+            unfold(bytes);
+        }
+        self.activity.read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         outcome
     }
 }

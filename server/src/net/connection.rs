@@ -36,9 +36,10 @@ pub(super) async fn serve<S, H>(
     let stream = TokioIo::new(Counted::new(stream, Arc::clone(&activity)));
     let mut watch = Watch::new(Arc::clone(&activity), limits, Instant::now());
     let service = service_fn(move |request: Request<Incoming>| {
-        let (handler, activity) = (Arc::clone(handler), Arc::clone(&activity));
+        // At once: what is read from here on is no head.
+        let answering = Answering::begin(Arc::clone(&activity));
+        let handler = Arc::clone(handler);
         async move {
-            let answering = Answering::begin(activity);
             let answer = handler.handle(request, peer).await;
             Ok::<_, Infallible>(tracked(answer, answering))
         }

@@ -7,6 +7,7 @@ mod activity;
 mod admin;
 mod aside;
 mod connection;
+mod folds;
 mod listener;
 mod refusals;
 mod tls;

@@ -1,7 +1,7 @@
 //! Headers of requests and answers (R-S03).
 
 use crate::support::Server;
-use crate::transactions::{TYPE, change_set, part, parts};
+use crate::transactions::{TYPE, change_set, insert, part, parts, rows};
 
 #[tokio::test]
 async fn r_s03_every_answer_has_its_headers() {
@@ -25,6 +25,23 @@ async fn r_s03_every_answer_has_its_headers() {
     let expected = format!("The specified resource does not exist.\nRequestId:{id}\nTime:20");
     assert!(message.starts_with(&expected), "{message}");
     assert_eq!(missing.json()["odata.error"]["message"]["lang"], "en-US");
+}
+
+/// R-S03, R-S07: a header may go on in another line, as in each transaction of the PHP library up to its 1.1.5.
+#[tokio::test]
+async fn r_s03_a_header_may_be_folded() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let folded = [("Content-Type", "multipart/mixed; \r\n boundary=\"batch_b\"")];
+    let body = change_set(&[insert("1")]);
+    let answer = client.send("POST", "/$batch", &folded, &body).await;
+    assert_eq!(parts(&answer)[0].status, 204, "{answer:?}");
+    assert_eq!(rows(&mut client).await, ["1"]);
+
+    // The end of a head is no fold, whatever the body begins with.
+    let body = " \r\n {\"PartitionKey\":\"p\",\"RowKey\":\"2\"}";
+    assert_eq!(client.post("/people", body).await.status, 201);
+    assert_eq!(rows(&mut client).await, ["1", "2"]);
 }
 
 /// R-S03: an answer without a body states so, as all that the service was recorded to send, also with a status that
