@@ -4,17 +4,17 @@
 //! also commits a changed length, and on macOS, for directories as for files, `F_FULLFSYNC`, without
 //! which the device keeps what it has in its cache, or what else the system has for it. What a method
 //! reports as done is done as far as the operating system says so. A file that somebody removed is not
-//! synced: nobody would find it again.
+//! synced: nobody would find it again. No name changes in a directory that was put in the place of the locked one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{self, Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use super::real_lock::RealLock;
+use super::real_lock::{LockedDir, RealLock};
 use super::reserved::Reserved;
 use super::threads::Threads;
 use super::{Clock, Disk, DiskFile, Env, Jobs, LockGuard, Mapping, system, write_back};
@@ -44,7 +44,7 @@ impl RealEnv {
 
 impl Env for RealEnv {
     fn disk(&self) -> Arc<dyn Disk> {
-        Arc::new(RealDisk)
+        Arc::new(RealDisk::default())
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -70,8 +70,19 @@ impl Clock for RealClock {
     }
 }
 
-#[derive(Debug)]
-struct RealDisk;
+#[derive(Debug, Default)]
+struct RealDisk {
+    /// The directory that was locked last, as long as it is.
+    locked: Mutex<Weak<LockedDir>>,
+}
+
+impl RealDisk {
+    /// Refuses to change a name in another directory than the one that is locked.
+    fn check(&self, name: &Path) -> io::Result<()> {
+        let locked = self.locked.lock().upgrade();
+        locked.map_or(Ok(()), |dir| dir.check(name))
+    }
+}
 
 impl Disk for RealDisk {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
@@ -115,7 +126,9 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        Ok(Box::new(RealLock::take(path)?))
+        let lock = RealLock::take(path)?;
+        *self.locked.lock() = Arc::downgrade(lock.locked_dir());
+        Ok(Box::new(lock))
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -123,6 +136,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.check(path)?;
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         Ok(Arc::new(RealFile::new(file)))
@@ -148,10 +162,12 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(to)?;
         system::rename(from, to)
     }
 
     fn share(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(to)?;
         match system::hard_link(from, to) {
             Err(error) if has_no_links(&error) => self.copy(from, to),
             linked => linked,
@@ -159,6 +175,7 @@ impl Disk for RealDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
         system::remove(path)
     }
 

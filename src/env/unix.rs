@@ -106,6 +106,12 @@ impl DirLock {
         unlock(&self.0)
     }
 
+    /// Whether a path leads to it.
+    pub(super) fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let (own, found) = (self.0.metadata()?, fs::metadata(path)?);
+        Ok((own.dev(), own.ino()) == (found.dev(), found.ino()))
+    }
+
     fn by(lock: fn(&File) -> Result<(), TryLockError>, dir: &Path) -> io::Result<Option<Self>> {
         let Ok(dir) = File::open(dir) else { return Ok(None) };
         match lock(&dir) {

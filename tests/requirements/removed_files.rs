@@ -58,3 +58,36 @@ fn r_e10_a_manifest_that_was_removed_is_made_anew() {
     let db = Database::open(dir.path(), options()).unwrap();
     assert!(db.table("t").unwrap().exists("p", "r").unwrap());
 }
+
+/// What somebody put in the place of the directory, as a backup, is not this database's to write to; what it had is
+/// where its directory is now.
+#[test]
+fn r_e10_a_directory_that_took_the_place_of_the_open_one_is_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, aside] = ["data", "aside"].map(|name| root.path().join(name));
+    let db = Database::open(&dir, options().durability(Durability::Sync)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    fs::rename(&dir, &aside).unwrap();
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("CURRENT"), "of another").unwrap();
+    t.insert("p", "r", "").wait().unwrap();
+    match db.flush().unwrap_err() {
+        Error::Io(io) => {
+            let why = "another directory has taken the place of the one that is open";
+            assert_eq!(io.source.to_string(), why);
+        }
+        other => panic!("{other:?}"),
+    }
+    let names: Vec<_> =
+        fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["CURRENT"]);
+    assert_eq!(fs::read(dir.join("CURRENT")).unwrap(), b"of another");
+
+    fs::remove_dir_all(&dir).unwrap();
+    fs::rename(&aside, &dir).unwrap();
+    db.flush().unwrap();
+    drop(t);
+    db.close().unwrap();
+    let db = Database::open(&dir, options()).unwrap();
+    assert!(db.table("t").unwrap().exists("p", "r").unwrap());
+}
