@@ -1,9 +1,9 @@
 //! An LSM-tree storage engine for entities addressed by (table, PartitionKey, RowKey): the data
 //! model of Azure Table storage, embedded.
 //!
-//! Every write is a conditional batch on one partition, atomic, durable when it is acknowledged,
-//! and stamped with a [`Version`] that is commit order, Timestamp and ETag at once. Every read is
-//! of one version of the database, takes no lock, and comes in pages with plain continuations.
+//! Every write is a conditional batch on one partition: atomic, by default durable once it is acknowledged, and stamped
+//! with a [`Version`] that is commit order, Timestamp and ETag at once. Every read shows one version of the database
+//! and takes no lock. Queries answer in pages, whose continuations are plain data.
 //!
 //! ```
 //! use tablestone::{Batch, Database, Error, Options, Precondition};
@@ -36,17 +36,17 @@
 //!
 //! # From async code
 //!
-//! What is written is awaited or waited for: a [`Commit`], and a [`Task`] of [`Database::run`], are futures that need
-//! no runtime; dropping a commit does not undo it, unless the engine was overloaded and had not taken it yet
-//! ([`Commit::order`]). The call that makes a commit does its reading itself: the
-//! condition is looked up, on disk where it must be, under a latch of the partition that a merge of the same one, or of one
-//! that shares the latch, may hold for as long as its function takes. It does not wait for the log or for other
-//! writers.
+//! A [`Commit`], which is a write, and a [`Task`] of [`Database::run`] can be awaited or waited for: they are futures
+//! that need no runtime. Dropping a commit does not undo it, unless the engine was overloaded and had not taken it yet
+//! ([`Commit::order`]).
+//!
+//! The call that makes a commit does not wait for the log or for other writers, but it may block for two reasons. It
+//! looks the condition up itself, on disk where it must. And it does so under a latch of the partition, which a merge
+//! in the same partition, or in one that shares the latch, may hold for as long as its function takes.
 //!
 //! Reads block while they read from disk, and so do loads, imports, `sync`, `flush`, `compact`, `checkpoint` and
-//! `verify`.
-//! [`Database::run`] takes any of these to a thread of the database, to be awaited; entities come
-//! as a stream from [`EntityQuery::stream`] and [`Query::stream`].
+//! `verify`. [`Database::run`] runs any of these on a thread of the database, to be awaited; entities come as a stream
+//! from [`EntityQuery::stream`] and [`Query::stream`].
 //!
 //! ```
 //! # use std::path::PathBuf;
@@ -67,28 +67,28 @@
 //! # }
 //! ```
 //!
-//! [Opening](Database::open), [closing](Database::close), and dropping the last handle, which closes, block too, and are
-//! for a thread of your runtime that may: with tokio,
+//! [Opening](Database::open), [closing](Database::close), and dropping the last handle, which closes, block too. Do
+//! them on a thread of your runtime that may block. With tokio:
 //! `spawn_blocking(move || Database::open(dir, options)).await??`.
 //!
 //! # Rooms
 //!
-//! From the top floor down; each calls only rooms below it:
+//! The rooms are the top-level modules of this crate, from the top floor down; each calls only rooms below it:
 //!
 //! | room | holds |
 //! | --- | --- |
 //! | `table` | what users hold: [`Database`], [`Table`], [`Batch`], [`Query`], [`Page`], [`Snapshot`] |
 //! | `entity` | typed properties, their limits, the form they are stored in: [`Entity`], [`Value`] |
-//! | `commit` | latches, conditions, group commit, publication, opening |
+//! | `commit` | latches, conditions, group commit, publication to readers, opening |
 //! | `read` | point reads, multi-gets, scans, estimates |
 //! | `levels` | manifest, flush, compaction, retention, back-pressure |
-//! | `merge` | many sorted sources as one |
+//! | `merge` | many sorted sources read as one |
 //! | `sst`, `wal`, `memtable` | table files, the log, the newest entries |
-//! | `cache` | decoded blocks within a budget |
+//! | `cache` | uncompressed blocks of table files and single rows of them, within a budget |
 //! | [`env`](mod@env) | files, clock, background jobs; real, and simulated for tests that crash |
 //!
-//! A number such as R-E12 or W-091 is of the requirement that a rule or a limit comes from; the tests of it have it in
-//! their names.
+//! A number such as R-E12 or W-091 names the requirement that a rule or a limit comes from; the tests of that
+//! requirement have the number in their names.
 //!
 //! DESIGN.md has the formats byte by byte, the argument why a crash is safe, and the figures.
 

@@ -1,18 +1,18 @@
 //! A server for Azure Table storage clients on the [`tablestone`] engine.
 //!
-//! The rooms; each calls only rooms below it:
+//! Its rooms are its top-level modules; each calls only rooms below it:
 //!
 //! | room | holds |
 //! | --- | --- |
 //! | `cli` | the commands of the binary |
-//! | `client` | the protocol from the other side: an account's tables over HTTP |
+//! | `client` | a client of the protocol: an account's tables over HTTP |
 //! | `service` | every operation of the protocol |
-//! | `config` | what the server is told |
+//! | `config` | the configuration: options, environment, file, defaults |
 //! | `net` | connections: listening, TLS, HTTP, limits, the admin port |
-//! | `auth` | accounts, signatures, what they grant |
-//! | `wire` | the forms of the protocol's bodies, both directions: JSON, Atom, XML, batch, continuation |
+//! | `auth` | accounts, signatures, and what these grant |
+//! | `wire` | the protocol's bodies, parsed and printed: JSON, Atom, XML, batch, continuation |
 //! | `telemetry` | metrics and the access log |
-//! | `address`, `headers` | what a request is about and asks for |
+//! | `address`, `headers` | what a request's address and headers ask for |
 //! | `body`, `error` | bodies and their memory, the protocol's errors |
 
 #![warn(
