@@ -1,9 +1,11 @@
 //! Bodies in both directions, and the memory that all of them together may take.
 //!
-//! Invariant: of what clients send, what is decoded of it, and what they are sent, no more than the budget
-//! is in memory at once, but for what is small and what a connection has just read, which the limits on
-//! connections and heads bound, one body that each thread decodes, one answer per reader thread, and a body
-//! that is larger than the budget, beside which there is no other.
+//! Invariant: all that clients send, what is decoded of it, and what they are sent have room in the budget together.
+//! Apart from it there are only
+//!
+//! * bodies of up to 16 KiB, and what a connection has just read: limits on connections and heads bound them;
+//! * for each thread that decodes, the body it is at, and for each that reads entities, the answer it makes;
+//! * what is larger than the whole budget, which it then has alone.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -53,17 +55,18 @@ impl BodyBudget {
         Self { units: Arc::new(Semaphore::new(all as usize)), all }
     }
 
-    /// A share for an answer that is made already, or all of the budget if that is less: what needs more
-    /// is alone.
+    /// A share of this many bytes for an answer that is made already, or of all of the budget if that is less: what
+    /// needs more is alone.
     ///
     /// # Errors
     /// [`ErrorCode::ServerBusy`] if it is not to be had now.
     pub fn take(&self, bytes: usize) -> Result<Share, ServiceError> {
-        let Some(units) = units(bytes) else {
-            return Ok(Share(None));
-        };
-        let share = Arc::clone(&self.units).try_acquire_many_owned(units.min(self.all));
-        share.map(|share| Share(Some(share))).map_err(|_| ErrorCode::ServerBusy.error())
+        let mut share = Share::default();
+        if self.grow_at_once(&mut share, bytes) {
+            Ok(share)
+        } else {
+            Err(ErrorCode::ServerBusy.error())
+        }
     }
 
     /// Adds to a share, waiting for a while if need be, so that it is for this many bytes, or for all of
@@ -76,12 +79,12 @@ impl BodyBudget {
         share: &mut Share,
         bytes: usize,
     ) -> Result<(), ServiceError> {
-        self.grow(share, bytes.min(self.all as usize * UNIT)).await
+        self.grow(share, units(bytes).min(self.all)).await
     }
 
-    /// What is made of a body that is there, once the share is for as many bytes as are said with it, as by
-    /// [`grow_up_to_all`](Self::grow_up_to_all). It may be many times the body: while its share is waited for it is
-    /// not there, and made again then.
+    /// What `decode` makes of a body, once the share has [grown](Self::grow_up_to_all) to be for the bytes that it says
+    /// with that. They may be many times the body's: while they are waited for, what was decoded is dropped, and
+    /// decoded again afterwards.
     ///
     /// # Errors
     /// As it is made, and [`ErrorCode::ServerBusy`] if its share is not to be had.
@@ -99,9 +102,9 @@ impl BodyBudget {
         decode().map(|(decoded, _)| decoded)
     }
 
-    /// Adds to a share as [`grow_up_to_all`](Self::grow_up_to_all) does, if that can be had now.
+    /// Adds to a share as [`grow_up_to_all`](Self::grow_up_to_all) does, if that can be had now; whether it could.
     fn grow_at_once(&self, share: &mut Share, bytes: usize) -> bool {
-        let missing = share.missing(bytes.min(self.all as usize * UNIT));
+        let missing = share.missing(units(bytes).min(self.all));
         missing == 0
             || Arc::clone(&self.units)
                 .try_acquire_many_owned(missing)
@@ -109,9 +112,9 @@ impl BodyBudget {
                 .is_ok()
     }
 
-    /// Adds to a share, waiting for a while if need be, so that it is for this many bytes.
-    async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ServiceError> {
-        let missing = share.missing(bytes);
+    /// Adds to a share, waiting for a while if need be, so that it is of so many units.
+    async fn grow(&self, share: &mut Share, units: u32) -> Result<(), ServiceError> {
+        let missing = share.missing(units);
         if missing == 0 {
             return Ok(());
         }
@@ -125,10 +128,10 @@ impl BodyBudget {
 }
 
 impl Share {
-    /// The units that it lacks to be for this many bytes.
-    fn missing(&self, bytes: usize) -> u32 {
+    /// How many of so many units it lacks.
+    fn missing(&self, units: u32) -> u32 {
         let has = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        units(bytes).unwrap_or(0).saturating_sub(u32::try_from(has).unwrap_or(0))
+        units.saturating_sub(u32::try_from(has).unwrap_or(0))
     }
 
     fn add(&mut self, more: OwnedSemaphorePermit) {
@@ -141,13 +144,14 @@ impl Share {
     /// Gives back what is more than this many bytes have.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let Some(share) = &mut self.0 else { return };
-        let needed = units(bytes).unwrap_or(0) as usize;
+        let needed = units(bytes) as usize;
         drop(share.split(share.num_permits().saturating_sub(needed)));
     }
 }
 
-fn units(bytes: usize) -> Option<u32> {
-    (bytes > FREE).then(|| u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX))
+/// The units that this many bytes take of a budget.
+fn units(bytes: usize) -> u32 {
+    if bytes <= FREE { 0 } else { u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX) }
 }
 
 /// How much a request may send, and how slowly.
@@ -241,7 +245,7 @@ where
         if length > limits.bytes {
             return Err(too_large());
         }
-        budget.grow(&mut share, share_of(length, stated)).await?;
+        budget.grow(&mut share, units(share_of(length, stated))).await?;
         if first.is_empty() && rest.is_empty() {
             // Mostly the only one: it is not copied.
             first = data;

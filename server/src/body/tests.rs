@@ -52,6 +52,16 @@ async fn who_needs_more_than_there_is_gets_all_of_it_alone() {
     assert!(budget.take(50 * UNIT).is_ok() && budget.take(51 * UNIT).is_err());
 }
 
+/// R-S12: also where the budget is less than what a body may have without a share.
+#[tokio::test(start_paused = true)]
+async fn r_s12_who_needs_more_than_a_small_budget_is_alone() {
+    let budget = BodyBudget::new(10 * UNIT);
+    let (mut one, mut two) = <(Share, Share)>::default();
+    budget.grow_up_to_all(&mut one, 20 * UNIT).await.unwrap();
+    let busy = budget.grow_up_to_all(&mut two, 20 * UNIT).await.unwrap_err();
+    assert_eq!(busy.code(), ErrorCode::ServerBusy);
+}
+
 /// R-S12: what is decoded is not there while its share is waited for.
 #[tokio::test(start_paused = true)]
 async fn r_s12_what_waits_for_its_share_is_not_decoded() {
