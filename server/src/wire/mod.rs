@@ -24,3 +24,10 @@ pub use source::{EntitySource, Written};
 
 pub(crate) use body::own_text;
 pub(crate) use shown::shown;
+
+/// Adds texts.
+fn put(out: &mut Vec<u8>, texts: &[&str]) {
+    for text in texts {
+        out.extend_from_slice(text.as_bytes());
+    }
+}

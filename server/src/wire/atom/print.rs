@@ -6,8 +6,8 @@ use tablestone::{DateTime, RowError, ValueRef, ValueType};
 
 use super::name::encode;
 use crate::address::push_entity_address;
-use crate::wire::xml::{ATOM, DATA, METADATA, escape_into, put};
-use crate::wire::{Context, EntitySource, Select};
+use crate::wire::xml::{ATOM, DATA, METADATA, escape_into};
+use crate::wire::{Context, EntitySource, Select, put};
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
 /// Of an element whose text white space begins or ends.

@@ -10,6 +10,8 @@ use std::ops::Range;
 use http::StatusCode;
 use memchr::memmem;
 
+use crate::wire::put;
+
 /// One answer within a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchPart<'a> {
@@ -155,11 +157,5 @@ impl BatchWriter {
         }
         put(&mut self.out, &["--", &self.batch_boundary, "--\r\n"]);
         self.out
-    }
-}
-
-fn put(out: &mut Vec<u8>, texts: &[&str]) {
-    for text in texts {
-        out.extend_from_slice(text.as_bytes());
     }
 }

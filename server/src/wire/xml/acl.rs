@@ -3,9 +3,9 @@
 use tablestone::DateTime;
 
 use super::error::XmlError;
-use super::print::{DECLARATION, element, put};
+use super::print::{DECLARATION, element};
 use super::tree::Element;
-use crate::wire::{instant, shown};
+use crate::wire::{instant, put, shown};
 
 /// Policies a table may have.
 pub const MAX_IDENTIFIERS: usize = 5;

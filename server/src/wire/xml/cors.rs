@@ -1,9 +1,9 @@
 //! Cross-origin rules within service properties (protocol 1).
 
 use super::error::XmlError;
-use super::print::{element, put};
+use super::print::element;
 use super::tree::Element;
-use crate::wire::shown;
+use crate::wire::{put, shown};
 
 /// Rules an account may have.
 pub const MAX_CORS_RULES: usize = 5;

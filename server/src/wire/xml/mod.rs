@@ -24,5 +24,5 @@ pub use properties::{
     print_old_properties, print_properties,
 };
 
-pub(super) use print::{escape_into, put};
+pub(super) use print::escape_into;
 pub(super) use tree::{ATOM, DATA, Element, METADATA, Namespace};

@@ -1,13 +1,7 @@
 //! Printing XML, and the documents that are only ever printed: statistics and errors.
 
 use super::tree::METADATA;
-
-/// Adds texts.
-pub(in crate::wire) fn put(out: &mut Vec<u8>, texts: &[&str]) {
-    for text in texts {
-        out.extend_from_slice(text.as_bytes());
-    }
-}
+use crate::wire::put;
 
 /// Adds text with what XML cannot hold as it is replaced by references.
 pub(in crate::wire) fn escape_into(out: &mut Vec<u8>, text: &str) {

@@ -3,8 +3,9 @@
 
 use super::cors::{CorsRule, check_cors, parse_cors, print_cors};
 use super::error::XmlError;
-use super::print::{DECLARATION, element, put};
+use super::print::{DECLARATION, element};
 use super::tree::Element;
+use crate::wire::put;
 
 /// Days that logs and metrics may be kept.
 const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
