@@ -24,7 +24,7 @@ use crate::address::{Parameter, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
 use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
 use crate::headers::{Verb, text};
-use crate::wire::batch::{self, Batch, BatchErrorKind, BatchPart, BatchWriter, Pieces, SubRequest};
+use crate::wire::batch::{self, Batch, BatchErrorKind, BatchWriter, Pieces, SubRequest};
 
 /// Bytes by which the answer to an operation may be longer than that to the first before its buffer
 /// grows.
@@ -233,7 +233,6 @@ async fn commit(
     held: usize,
     share: &mut Share,
 ) -> Result<BatchWriter, Failed> {
-    let at = |index: usize| move |error: ServiceError| Failed { error, index };
     let decode = || {
         let read = read(call, requests)?;
         // What is done must be answered, so the answer has its share before.
@@ -246,11 +245,12 @@ async fn commit(
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let writes = operations.iter().map(|operation| &operation.write);
     let version = service.apply(&table, partition_key, writes, after).await?;
-    let mut done = Done::new(call, &table, partition_key, version);
-    let mut answers = Answers { writer: writer(), done: &mut done, known: None };
+    let done = Done::new(call, &table, partition_key, version);
+    let mut answers = Answers { writer: writer(), done, known: None };
     for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
         let before = answers.writer.len();
-        answers.push(operation, request.content_id.as_deref()).map_err(at(index))?;
+        let pushed = answers.push(operation, request.content_id.as_deref());
+        pushed.map_err(|error| Failed { error, index })?;
         if index == 0 {
             // The others are about as long, with some room for longer keys.
             let part = answers.writer.len() - before + ROOM;
@@ -283,14 +283,14 @@ fn answer_bytes(
 }
 
 /// The answers to the operations of a change set that was done.
-struct Answers<'a, 'd> {
+struct Answers<'a> {
     writer: BatchWriter,
-    done: &'a mut Done<'d>,
+    done: Done<'a>,
     /// An answer that others are like but for where the entity is, the version that it states, and its part.
     known: Option<(Likeness, ODataVersion, Pieces)>,
 }
 
-impl Answers<'_, '_> {
+impl Answers<'_> {
     /// Adds the answer to an operation.
     fn push(
         &mut self,
@@ -353,14 +353,14 @@ fn failed(content_id: Option<&str>, answer: &Answer) -> Outcome {
 
 /// Adds an answer as a part.
 fn push(writer: &mut BatchWriter, content_id: Option<&str>, answer: &Answer) {
-    let own = answer.headers.iter().filter_map(|(name, value)| {
-        let value = value.to_str().ok()?;
-        Some((spelling(name), value))
-    });
-    let odata = ODataVersion::of_answer(answer).header();
-    let headers: Vec<(&str, &str)> = COMMON.into_iter().chain([odata]).chain(own).collect();
-    let body = answer.body.bytes();
-    writer.part(&BatchPart { status: answer.status, content_id, headers: &headers, body });
+    let mut part = Part { writer, content_id, odata: ODataVersion::of_answer(answer) };
+    part.status(answer.status);
+    for (name, value) in &answer.headers {
+        if let Ok(value) = value.to_str() {
+            part.header(name, value);
+        }
+    }
+    part.writer.end(answer.body.bytes());
 }
 
 /// A header's name as clients look for it: some do so in one case alone.

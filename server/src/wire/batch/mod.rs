@@ -12,5 +12,5 @@ mod tests;
 
 pub use error::{BatchError, BatchErrorKind};
 pub use parse::{Batch, Headers, SubRequest, parse};
+pub use print::BatchWriter;
 pub(crate) use print::Pieces;
-pub use print::{BatchPart, BatchWriter};

@@ -12,33 +12,16 @@ use memchr::memmem;
 
 use crate::wire::put;
 
-/// One answer within a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchPart<'a> {
-    /// Its status.
-    pub status: StatusCode,
-    /// The Content-ID of the request it answers.
-    pub content_id: Option<&'a str>,
-    /// Its headers, printed as they are; values have no control characters.
-    pub headers: &'a [(&'a str, &'a str)],
-    /// Its body, one line.
-    pub body: &'a [u8],
-}
-
 /// Prints the answer to a batch, part by part.
 ///
 /// ```
 /// use http::StatusCode;
-/// use tablestone_server::wire::batch::{BatchPart, BatchWriter};
+/// use tablestone_server::wire::batch::BatchWriter;
 ///
 /// let mut writer = BatchWriter::change_set("1", "2");
-/// let headers = [("ETag", "W/\"a\"")];
-/// writer.part(&BatchPart {
-///     status: StatusCode::NO_CONTENT,
-///     content_id: None,
-///     headers: &headers,
-///     body: b"",
-/// });
+/// writer.begin(StatusCode::NO_CONTENT, None);
+/// writer.header("ETag", "W/\"a\"");
+/// writer.end(b"");
 /// assert_eq!(writer.content_type(), "multipart/mixed; boundary=batchresponse_1");
 /// let text = String::from_utf8(writer.finish()).unwrap();
 /// assert!(text.contains("\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/\"a\"\r\n\r\n"));
@@ -85,17 +68,8 @@ impl BatchWriter {
         format!("multipart/mixed; boundary={}", self.batch_boundary)
     }
 
-    /// Adds a part.
-    pub fn part(&mut self, part: &BatchPart<'_>) {
-        self.begin(part.status, part.content_id);
-        for (name, value) in part.headers {
-            self.header(name, value);
-        }
-        self.end(part.body);
-    }
-
-    /// Begins a part, whose headers and [`end`](Self::end) follow.
-    pub(crate) fn begin(&mut self, status: StatusCode, content_id: Option<&str>) {
+    /// Begins a part, whose headers and [`end`](Self::end) follow: the answer to the request with this Content-ID.
+    pub fn begin(&mut self, status: StatusCode, content_id: Option<&str>) {
         let boundary = self.change_set_boundary.as_ref().unwrap_or(&self.batch_boundary);
         let out = &mut self.out;
         put(out, &["--", boundary, "\r\nContent-Type: application/http\r\n"]);
@@ -108,12 +82,12 @@ impl BatchWriter {
     }
 
     /// Adds a header to the part; its value has no control characters.
-    pub(crate) fn header(&mut self, name: &str, value: &str) {
+    pub fn header(&mut self, name: &str, value: &str) {
         put(&mut self.out, &[name, ": ", value, "\r\n"]);
     }
 
     /// Ends the part with its body, one line.
-    pub(crate) fn end(&mut self, body: &[u8]) {
+    pub fn end(&mut self, body: &[u8]) {
         self.out.extend_from_slice(b"\r\n");
         self.out.extend_from_slice(body);
         self.out.extend_from_slice(b"\r\n");

@@ -281,9 +281,10 @@ fn no_operations() {
 #[test]
 fn the_answer() {
     let mut writer = BatchWriter::change_set("b", "c");
-    let headers = [("Cache-Control", "no-cache"), ("ETag", "W/\"x\"")];
-    let status = StatusCode::NO_CONTENT;
-    writer.part(&BatchPart { status, content_id: Some("7"), headers: &headers, body: b"" });
+    writer.begin(StatusCode::NO_CONTENT, Some("7"));
+    writer.header("Cache-Control", "no-cache");
+    writer.header("ETag", "W/\"x\"");
+    writer.end(b"");
     let expected = "--batchresponse_b\r\n\
         Content-Type: multipart/mixed; boundary=changesetresponse_c\r\n\r\n\
         --changesetresponse_c\r\nContent-Type: application/http\r\n\
@@ -293,7 +294,8 @@ fn the_answer() {
     assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
 
     let mut writer = BatchWriter::query("b");
-    writer.part(&BatchPart { status: StatusCode::OK, content_id: None, headers: &[], body: b"{}" });
+    writer.begin(StatusCode::OK, None);
+    writer.end(b"{}");
     let expected = "--batchresponse_b\r\nContent-Type: application/http\r\n\
         Content-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 200 OK\r\n\r\n{}\r\n--batchresponse_b--\r\n";
     assert_eq!(String::from_utf8(writer.finish()).expect("text"), expected);
@@ -302,11 +304,11 @@ fn the_answer() {
 /// A part that is printed again around another text, which was there twice, once or not at all.
 #[test]
 fn parts_that_come_again() {
-    let status = StatusCode::NO_CONTENT;
     for names in [&["A", "B"][..], &["A"], &[]] {
         let print = |writer: &mut BatchWriter, text: &str| {
-            let headers: Vec<_> = names.iter().map(|name| (*name, text)).collect();
-            writer.part(&BatchPart { status, content_id: None, headers: &headers, body: b"" });
+            writer.begin(StatusCode::NO_CONTENT, None);
+            names.iter().for_each(|name| writer.header(name, text));
+            writer.end(b"");
         };
         let (mut again, mut anew) =
             (BatchWriter::change_set("b", "c"), BatchWriter::change_set("b", "c"));
