@@ -12,7 +12,7 @@ use super::output::first_of;
 use super::place::Purpose;
 use crate::auth::Account;
 use crate::client::{Client, ClientError, Page, PageKey};
-use crate::config::{Config, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits, Partial};
+use crate::config::{DEVELOPMENT_ACCOUNT, Limits, check_account_name};
 use crate::error::ErrorCode;
 use crate::service::{NewTable, TableService};
 use crate::telemetry::Telemetry;
@@ -170,9 +170,8 @@ pub(super) fn open_database(
 
 /// An account of this name, which nobody signs in to.
 pub(super) fn account_of(name: &str) -> Result<Account, CliError> {
-    let accounts = Some(vec![(name.to_owned(), vec![DEVELOPMENT_KEY.to_owned()])]);
-    let Config { accounts, .. } = Partial { accounts, ..Partial::default() }.resolve()?;
-    accounts.into_iter().next().ok_or_else(|| format!("there is no account {name}").into())
+    check_account_name(name)?;
+    Ok(Account::new(name, Vec::new()))
 }
 
 /// Waits for what needs no more of a runtime than somebody to poll it.

@@ -37,10 +37,7 @@ pub fn parse_accounts(text: &str) -> NamedKeys {
 pub(super) fn accounts(named: NamedKeys) -> Result<Vec<Account>, ConfigError> {
     let (mut accounts, mut names) = (Vec::with_capacity(named.len()), HashSet::new());
     for (name, keys) in named {
-        if !is_name(&name) {
-            let name = may_be_shown(&name).then(|| name.into());
-            return Err(ConfigError::AccountName { name });
-        }
+        check_account_name(&name)?;
         if !names.insert(name.clone()) {
             return Err(ConfigError::DuplicateAccount { name });
         }
@@ -56,9 +53,13 @@ pub(super) fn accounts(named: NamedKeys) -> Result<Vec<Account>, ConfigError> {
     Ok(accounts)
 }
 
-fn is_name(name: &str) -> bool {
+/// Refuses names that no account may have.
+pub(crate) fn check_account_name(name: &str) -> Result<(), ConfigError> {
     let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    letters && (3..=24).contains(&name.len())
+    if letters && (3..=24).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(ConfigError::AccountName { name: may_be_shown(name).then(|| name.into()) })
 }
 
 /// Whether a text that is no name is not a key either, or a name with its key.

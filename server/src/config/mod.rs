@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use tablestone::env::{Env, RealEnv};
 use tablestone::{Compression, Durability};
 
+pub(crate) use account::check_account_name;
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, NamedKeys, parse_accounts};
 pub use file::{File, FileError};
 pub use limits::Limits;
