@@ -27,9 +27,8 @@ pub struct PageKey {
 }
 
 #[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow)]
-    value: Vec<&'a RawValue>,
+struct List<T> {
+    value: Vec<T>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +45,7 @@ struct TableItem {
 
 impl Page {
     pub(super) fn read(answer: &Answer, timestamps: bool) -> Result<Self, ClientError> {
-        let list: List<'_> = serde_json::from_slice(&answer.body).map_err(|e| answer.wrong(&e))?;
+        let list: List<&RawValue> = read(answer)?;
         let entities = list.value.into_iter().map(|raw| {
             let mut body =
                 decode_entity(raw.get().as_bytes()).map_err(|error| answer.wrong(&error))?;
@@ -71,13 +70,12 @@ fn version(answer: &Answer, raw: &RawValue) -> Result<Version, ClientError> {
     Ok(Version::from_ticks(instant.ticks()))
 }
 
+fn read<'a, T: Deserialize<'a>>(answer: &'a Answer) -> Result<T, ClientError> {
+    serde_json::from_slice(&answer.body).map_err(|error| answer.wrong(&error))
+}
+
 /// The tables of a list of them.
 pub(super) fn table_names(answer: &Answer) -> Result<Vec<String>, ClientError> {
-    #[derive(Deserialize)]
-    struct Tables {
-        value: Vec<TableItem>,
-    }
-    let tables: Tables =
-        serde_json::from_slice(&answer.body).map_err(|error| answer.wrong(&error))?;
-    Ok(tables.value.into_iter().map(|item| item.name).collect())
+    let list: List<TableItem> = read(answer)?;
+    Ok(list.value.into_iter().map(|item| item.name).collect())
 }
