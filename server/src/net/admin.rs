@@ -142,17 +142,20 @@ impl Asked {
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<AnswerBody> {
-        match (method, path) {
-            (&Method::GET | &Method::HEAD, "/health") => text(StatusCode::OK, "ok\n"),
-            (&Method::GET | &Method::HEAD, "/ready") => self.readiness(),
-            (&Method::GET | &Method::HEAD, "/metrics") => metrics((self.metrics)()),
-            (&Method::GET | &Method::HEAD, "/metrics/tables") => metrics((self.table_metrics)()),
-            (&Method::GET | &Method::HEAD, _) => {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let methods = "there are GET and POST /checkpoint\n";
+            return text(StatusCode::METHOD_NOT_ALLOWED, methods);
+        }
+        match path {
+            "/health" => text(StatusCode::OK, "ok\n"),
+            "/ready" => self.readiness(),
+            "/metrics" => metrics((self.metrics)()),
+            "/metrics/tables" => metrics((self.table_metrics)()),
+            _ => {
                 let paths =
                     "there are /health, /ready, /metrics, /metrics/tables and POST /checkpoint\n";
                 text(StatusCode::NOT_FOUND, paths)
             }
-            _ => text(StatusCode::METHOD_NOT_ALLOWED, "there are GET and POST /checkpoint\n"),
         }
     }
 }
