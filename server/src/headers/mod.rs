@@ -175,7 +175,7 @@ fn repeats(verb: Verb, headers: &HeaderMap) -> bool {
     text(headers, &names::HTTP_METHOD).and_then(Verb::named) == Some(verb)
 }
 
-/// The value of a header that occurs once and is text.
+/// The value of a header, if it is text: the first, where it occurs more than once.
 #[must_use]
 pub fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
