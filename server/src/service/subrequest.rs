@@ -72,24 +72,19 @@ pub(super) struct Known<'r> {
 impl<'r> Known<'r> {
     /// Before the first operation.
     pub(super) fn nothing(call: &Call<'_>) -> Self {
-        let sent = Headers::default();
-        let headers = headers(call, &sent);
-        // A target is never empty.
-        let (target, resource, query) = ("", Resource::Service, QueryString::default());
-        let (conditional, preference) = (false, Preference::Unspecified);
-        let (verb, format, echo, decoder) = (None, None, None, EntityDecoder::default());
         Self {
-            sent,
-            headers,
-            conditional,
-            preference,
-            verb,
-            format,
-            echo,
-            target,
-            resource,
-            query,
-            decoder,
+            sent: Headers::default(),
+            headers: headers(call, &[]),
+            conditional: false,
+            preference: Preference::Unspecified,
+            verb: None,
+            format: None,
+            echo: None,
+            // None of an operation is empty.
+            target: "",
+            resource: Resource::Service,
+            query: QueryString::default(),
+            decoder: EntityDecoder::default(),
         }
     }
 
