@@ -2,8 +2,8 @@
 
 use std::sync::mpsc::{self, Receiver};
 
-use crate::processes;
-use crate::support::{Shell, Watched, server_that};
+use crate::processes::{self, Watched};
+use crate::support::{Shell, server_that};
 
 /// Where the server is whose table goes on for ever, and when it is asked for more.
 fn endless() -> (String, Receiver<()>) {

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::processes;
-use crate::support::{Shell, Watched};
+use crate::processes::{self, Watched};
+use crate::support::Shell;
 
 fn line(partition: &str, row: &str, a: u32) -> String {
     format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"A\":{a}}}\n")

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tablestone::{Database, Entity, Options};
 
-use crate::support::{Shell, Watched, example, on_each_place};
+use crate::processes::Watched;
+use crate::support::{Shell, example, on_each_place};
 
 const PEOPLE: &str = r#"{"PartitionKey":"a","RowKey":"1","Name":"Änne","Age":7}
 {"PartitionKey":"a","RowKey":"2","Name":"Bob, Jr.","Age":41,"Note":"two\nlines"}

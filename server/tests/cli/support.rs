@@ -5,15 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver};
 
 use tempfile::TempDir;
 
-use crate::processes;
-
-/// Far longer than a command of these tests takes on the slowest machine.
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::processes::{self, Watched};
 
 /// What a command wrote, and its exit code.
 #[derive(Debug)]
@@ -66,21 +62,25 @@ impl Shell {
         self.program(env!("CARGO_BIN_EXE_tablestone"), arguments)
     }
 
+    /// The binary, which a shell becomes after a script.
+    #[cfg(target_os = "linux")]
+    fn after(&self, script: &str, arguments: &[&str]) -> Command {
+        let script = format!("{script}; exec \"$0\" \"$@\"");
+        let binary = env!("CARGO_BIN_EXE_tablestone");
+        self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat())
+    }
+
     /// The binary, where no file may become longer than 8 blocks of 512 or 1,024 bytes.
     #[cfg(target_os = "linux")]
     pub(crate) fn limited(&self, arguments: &[&str]) -> Command {
-        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
-        let binary = env!("CARGO_BIN_EXE_tablestone");
-        self.program("/bin/sh", &[&["-c", script, binary], arguments].concat())
+        self.after("trap '' XFSZ; ulimit -f 8", arguments)
     }
 
     /// The binary, where there are addresses for its program and so many threads more than one, more or less: each has
     /// a stack of 1 GiB.
     #[cfg(target_os = "linux")]
     pub(crate) fn cramped(&self, threads: u32, arguments: &[&str]) -> Command {
-        let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", (threads + 1) << 20);
-        let binary = env!("CARGO_BIN_EXE_tablestone");
-        let mut command = self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat());
+        let mut command = self.after(&format!("ulimit -v {}", (threads + 1) << 20), arguments);
         command.env("RUST_MIN_STACK", (1 << 30).to_string());
         command
     }
@@ -89,17 +89,13 @@ impl Shell {
     #[cfg(target_os = "linux")]
     pub(crate) fn with_descriptors(&self, number: u32, arguments: &[&str]) -> Command {
         let inherited: String = (3..10).map(|descriptor| format!(" {descriptor}>&-")).collect();
-        let script = format!("exec{inherited}; ulimit -n {number}; exec \"$0\" \"$@\"");
-        let binary = env!("CARGO_BIN_EXE_tablestone");
-        self.program("/bin/sh", &[&["-c", &script, binary], arguments].concat())
+        self.after(&format!("exec{inherited}; ulimit -n {number}"), arguments)
     }
 
     /// The binary, which is to outlive its terminal.
     #[cfg(target_os = "linux")]
     pub(crate) fn detached(&self, arguments: &[&str]) -> Command {
-        let script = "trap '' HUP; exec \"$0\" \"$@\"";
-        let binary = env!("CARGO_BIN_EXE_tablestone");
-        self.program("/bin/sh", &[&["-c", script, binary], arguments].concat())
+        self.after("trap '' HUP", arguments)
     }
 
     fn program(&self, program: &str, arguments: &[&str]) -> Command {
@@ -131,24 +127,6 @@ pub(crate) fn finish(mut command: Command, input: &str) -> Ran {
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-}
-
-/// Kills a process that takes too long, so that who waits for it sees its end.
-pub(crate) struct Watched(
-    #[expect(dead_code, reason = "its end is what matters")] mpsc::Sender<()>,
-);
-
-impl Watched {
-    pub(crate) fn new(child: &Child) -> Self {
-        let (ended, wait_ended) = mpsc::channel::<()>();
-        let id = child.id();
-        std::thread::spawn(move || {
-            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                processes::end(id);
-            }
-        });
-        Self(ended)
-    }
 }
 
 /// A running server, killed when the test is over.

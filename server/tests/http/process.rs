@@ -4,10 +4,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
 
-use crate::processes;
-use crate::support::{Client, LIMIT, Signing};
+use crate::processes::{self, Watched};
+use crate::support::{Client, Signing};
 
 /// The only account of [`tablestone`].
 pub(crate) const ACCOUNT: &str = "mine";
@@ -32,7 +31,7 @@ pub(crate) async fn client(address: SocketAddr) -> Signing {
 pub(crate) struct Process {
     child: Child,
     log: BufReader<Box<dyn Read>>,
-    _ended: mpsc::Sender<()>,
+    _watched: Watched,
 }
 
 impl Process {
@@ -40,15 +39,8 @@ impl Process {
         processes::apart(&mut command);
         let mut child = command.spawn().unwrap();
         let log = BufReader::new(Box::new(child.stderr.take().unwrap()) as Box<dyn Read>);
-        let (ended, wait_ended) = mpsc::channel::<()>();
-        let id = child.id();
-        // Who waits for what it writes then sees its end.
-        std::thread::spawn(move || {
-            if wait_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                processes::end(id);
-            }
-        });
-        Self { child, log, _ended: ended }
+        let watched = Watched::new(&child);
+        Self { child, log, _watched: watched }
     }
 
     /// All lines to the next that has a text in it.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::Value;
 use tablestone::{Database, Durability};
@@ -16,8 +16,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Far longer than what a test waits for takes on the slowest machine.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+use crate::processes::LIMIT;
 
 /// What a future gives; a panic that says what was waited for if it gives nothing.
 pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
