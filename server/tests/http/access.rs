@@ -7,8 +7,8 @@ use tablestone_server::config::DEVELOPMENT_KEY;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
+use crate::batch::{TYPE, alone, change_set, part, parts};
 use crate::support::{Answer, Client, Server, Signing};
-use crate::transactions::{TYPE, change_set, part, parts};
 
 const ACCEPT: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
@@ -391,25 +391,6 @@ async fn r_s08_an_account_signature_reaches_its_types() {
     assert_eq!(refused.failure(), (403, "AuthorizationFailure"), "access is for keys alone");
 }
 
-/// Protocol 1: statistics are the secondary's, and it is read alone.
-#[tokio::test]
-async fn the_secondary_is_there_to_read() {
-    let server = Server::start().await;
-    let mut client = server.with_people().await;
-    let mut send = async |method: &str, path: &str| {
-        let path = format!("/devstoreaccount1-secondary{path}");
-        client.send_to("localhost", method, &path, &[], b"").await
-    };
-    let stats = send("GET", "/?restype=service&comp=stats").await;
-    assert_eq!(stats.status, 200);
-    assert!(stats.text().contains("<Status>live</Status>"), "{}", stats.text());
-    assert_eq!(send("GET", "/Tables('people')").await.status, 200);
-    let refused = send("DELETE", "/Tables('people')").await;
-    assert_eq!(refused.failure(), (403, "InsufficientAccountPermissions"));
-    let text = refused.json()["odata.error"]["message"]["value"].to_string();
-    assert!(text.starts_with("\"Write operations are not allowed.\\n"), "{text}");
-}
-
 /// R-S12: who may not write has none of what it promises to send waited for.
 #[tokio::test]
 async fn r_s12_a_body_is_not_waited_for_if_its_write_is_not_allowed() {
@@ -497,7 +478,7 @@ async fn r_s08_a_transaction_keeps_to_the_range_of_keys() {
             "",
         );
         let path = format!("/devstoreaccount1/$batch?{signature}");
-        let body = format!("--batch_b\r\n{get}--batch_b--\r\n");
+        let body = alone(&get);
         let headers = [ACCEPT[0], TYPE];
         let answer = client.request("localhost", "POST", &path, &headers, body.as_bytes()).await;
         let answer = &parts(&answer)[0];
@@ -529,46 +510,4 @@ async fn r_s08_a_transaction_keeps_to_its_permissions() {
     let statuses: Vec<_> = statuses.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [201, 201, 204]);
     assert_eq!(keys(&mut owner).await, ["p1", "p2"]);
-}
-
-/// Protocol 1: the secondary's entities are read, and written nowhere.
-#[tokio::test]
-async fn the_secondarys_entities_are_there_to_read() {
-    let server = Server::start().await;
-    let mut client = server.with_people().await;
-    let entity = r#"{"PartitionKey":"p","RowKey":"r","A":1}"#;
-    assert_eq!(client.post("/people", entity).await.status, 201);
-    let base = "/devstoreaccount1-secondary";
-    let mut send = async |method: &str, path: &str, body: &str| {
-        let (path, headers) = (format!("{base}{path}"), [("If-Match", "*"), TYPE]);
-        let headers = if path.ends_with("$batch") { &headers[1..] } else { &headers[..1] };
-        client.send_to("localhost", method, &path, headers, body.as_bytes()).await
-    };
-    assert_eq!(send("GET", POINT, "").await.json()["A"], 1);
-    let found = send("GET", "/people()?$filter=A%20eq%201", "").await;
-    assert_eq!(found.json()["value"].as_array().unwrap().len(), 1);
-    // The Java SDK names the primary in it.
-    for base in [base, "/devstoreaccount1"] {
-        let query = part(&format!("GET {base}{POINT}"), &[], "");
-        let query = format!("--batch_b\r\n{query}--batch_b--\r\n");
-        let found = parts(&send("POST", "/$batch", &query).await);
-        assert_eq!((found[0].status, &found[0].json()["A"]), (200, &1.into()), "{base}");
-    }
-    let other = r#"{"PartitionKey":"p","RowKey":"s"}"#;
-    let insertion = change_set(&[part(&format!("POST {base}/people"), &[], other)]);
-    for (method, path, body) in [
-        ("POST", "/people", other),
-        ("PUT", POINT, "{}"),
-        ("MERGE", POINT, "{}"),
-        ("PATCH", POINT, "{}"),
-        ("DELETE", POINT, ""),
-        ("POST", "/$batch", &insertion),
-        ("POST", "/Tables", r#"{"TableName":"other"}"#),
-        ("PUT", "/people?comp=acl", ""),
-    ] {
-        let refused = send(method, path, body).await;
-        assert_eq!(refused.failure(), (403, "InsufficientAccountPermissions"), "{method} {path}");
-    }
-    assert_eq!(keys(&mut client).await, ["pr"]);
-    assert_eq!(client.get(POINT).await.json()["A"], 1);
 }

@@ -1,7 +1,7 @@
 //! Every operation as a client of before 2015-12-11 does it, in Atom (R-S04, W-115).
 
+use crate::batch::{change_set, part, parts};
 use crate::support::{Answer, Server, Signing};
-use crate::transactions::{change_set, part, parts};
 
 const OLD: [(&str, &str); 3] = [
     ("Accept", "application/atom+xml,application/xml"),
@@ -204,7 +204,7 @@ async fn r_s04_atom_in_transactions() {
         operation(&at("PUT", "u"), &[], &entry("<d:Text>put</d:Text>")),
         operation(&at("DELETE", "d"), &["If-Match: *"], ""),
     ]);
-    let batch = [OLD[0], crate::transactions::TYPE, OLD[2]];
+    let batch = [OLD[0], crate::batch::TYPE, OLD[2]];
     let done = parts(&client.send("POST", "/$batch", &batch, &body).await);
     assert_eq!(done.iter().map(|part| part.status).collect::<Vec<_>>(), [201, 204, 204, 204]);
     // Clients that know nothing later refuse what states it.

@@ -8,8 +8,8 @@ use tablestone_server::config::{DEVELOPMENT_ACCOUNT, Limits};
 use tablestone_server::error::ErrorCode::{self, *};
 
 use crate::access;
+use crate::batch::{change_set, part, parts};
 use crate::support::{Answer, Client, Server, Signing};
-use crate::transactions::{change_set, part, parts};
 
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
 const MISSING: &str = "/people(PartitionKey='p',RowKey='missing')";
@@ -281,7 +281,7 @@ async fn failed_transactions(
     for (second, code) in
         [("p", InvalidDuplicateRow), ("q", CommandsInBatchActOnDifferentPartitions)]
     {
-        let mut headers = vec![crate::transactions::TYPE];
+        let mut headers = vec![crate::batch::TYPE];
         headers.extend(form);
         let body = change_set(&[insert("p"), insert(second)]);
         let answer = client.send("POST", "/$batch", &headers, body).await;

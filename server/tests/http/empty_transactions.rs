@@ -1,8 +1,8 @@
 //! Entity group transactions without operations (protocol 8, R-S07): SDKs send them in two forms, of which the
 //! service takes one.
 
+use crate::batch::{alone, change_set, failure, insert, part, parts, post, rows};
 use crate::support::Server;
-use crate::transactions::{change_set, failure, insert, part, parts, post, rows};
 
 /// R-S07: a change set that its first boundary closes is done, as recorded for the Python SDKs of before 2020.
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn r_s07_nothing_stands_behind_an_empty_change_set() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     let query = part("GET http://localhost/devstoreaccount1/people()", &[], "");
-    for behind in [change_set(&[insert("1")]), format!("--batch_b\r\n{query}--batch_b--\r\n")] {
+    for behind in [change_set(&[insert("1")]), alone(&query)] {
         let body = change_set(&[]).replace("--batch_b--\r\n", &behind);
         assert_eq!(post(&mut client, &body).await.failure(), (400, "InvalidInput"));
     }

@@ -1,7 +1,7 @@
 //! Headers of requests and answers (R-S03).
 
+use crate::batch::{TYPE, alone, change_set, insert, part, parts, rows};
 use crate::support::Server;
-use crate::transactions::{TYPE, change_set, insert, part, parts, rows};
 
 #[tokio::test]
 async fn r_s03_every_answer_has_its_headers() {
@@ -158,7 +158,7 @@ async fn r_s05_format_overrides_accept_in_errors_of_a_batch() {
         let insert = part(&format!("POST /devstoreaccount1/people{format}"), &[], there);
         let point = "/devstoreaccount1/people(PartitionKey='p',RowKey='no')";
         let query = part(&format!("GET {point}{format}"), &[], "");
-        let query = format!("--batch_b\r\n{query}--batch_b--\r\n");
+        let query = alone(&query);
         for (batch, status) in [(change_set(&[insert]), 409), (query, 404)] {
             let batch = batch.replace("application/json;odata=nometadata", "application/xml");
             let headers = [TYPE, ("x-ms-version", "2014-02-14")];

@@ -2,7 +2,8 @@
 
 mod access;
 mod atom;
-mod batch_parameters;
+mod batch;
+mod batch_addresses;
 mod binary;
 mod budget;
 mod codes;
@@ -18,12 +19,14 @@ mod hostile;
 mod kill;
 mod limits;
 mod lost_tables;
+mod merges;
 mod missing;
 mod permissions;
 mod process;
 #[path = "../processes/mod.rs"]
 mod processes;
 mod queries;
+mod secondary;
 mod serving;
 mod support;
 mod tables;

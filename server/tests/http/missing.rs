@@ -1,8 +1,8 @@
 //! Tables that are not there, and names that no table can have (R-S05, protocol 4, 5).
 
 use crate::access::table_signature;
+use crate::batch::{TYPE, change_set, part, parts};
 use crate::support::{Answer, Server, Signing};
-use crate::transactions::{TYPE, change_set, part, parts};
 
 const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
 

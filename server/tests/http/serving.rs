@@ -15,10 +15,10 @@ use tablestone_server::service::TableService;
 use tablestone_server::telemetry::Telemetry;
 use tempfile::TempDir;
 
+use crate::batch::{TYPE, alone, change_set, part, parts};
 use crate::budget::ask;
 use crate::process::{Process, client, tablestone};
 use crate::support::{Client, Server, within};
-use crate::transactions::{TYPE, change_set, part, parts};
 
 /// Nobody need read what the server says: not of requests, of refused connections, or of its end.
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn refusals_within_a_batch_are_counted() {
     let insert = part("POST /devstoreaccount1/people", &[], entity);
     let many = vec![insert.clone(); 101];
     let target = "GET /devstoreaccount1/people(PartitionKey='p',RowKey='missing')";
-    let query = format!("--batch_b\r\n{}--batch_b--\r\n", part(target, &[], ""));
+    let query = alone(&part(target, &[], ""));
     for (body, status) in [(change_set(&[insert]), 409), (change_set(&many), 400), (query, 404)] {
         let answer = client.send("POST", "/$batch", &[TYPE], &body).await;
         assert_eq!(parts(&answer)[0].status, status);

@@ -1,7 +1,7 @@
 //! Which of several mistakes in a transaction is told (R-E07, R-S07).
 
+use crate::batch::{change_set, failure, insert, post, rows, write};
 use crate::support::{Server, Signing};
-use crate::transactions::{change_set, failure, insert, post, rows, write};
 
 /// Operations on what is stored that fail, and how: there is an entity `there`, and no other.
 fn unmet() -> [(String, u16); 4] {

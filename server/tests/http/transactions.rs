@@ -3,103 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use tablestone_server::config::Limits;
-
-use crate::support::{Answer, SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
-
-pub(crate) const BASE: &str = "http://localhost/devstoreaccount1";
-pub(crate) const TYPE: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=batch_b");
-
-/// A part of a batch: a request with headers, and a body.
-pub(crate) fn part(request: &str, headers: &[&str], body: &str) -> String {
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-    format!(
-        "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-         {request} HTTP/1.1\r\nAccept: application/json;odata=nometadata\r\n{headers}\
-         Content-Type: application/json\r\n\r\n{body}\r\n"
-    )
-}
-
-pub(crate) fn insert(row: &str) -> String {
-    let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","N":1}}"#);
-    part(&format!("POST {BASE}/people"), &["Prefer: return-no-content"], &body)
-}
-
-pub(crate) fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {
-    let target = format!("{BASE}/people(PartitionKey='p',RowKey='{row}')");
-    part(&format!("{method} {target}"), headers, body)
-}
-
-pub(crate) fn change_set(parts: &[String]) -> String {
-    let mut body =
-        "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n".to_owned();
-    for part in parts {
-        body += "--changeset_c\r\n";
-        body += part;
-    }
-    body + "--changeset_c--\r\n--batch_b--\r\n"
-}
-
-pub(crate) async fn post(client: &mut Signing, body: &str) -> Answer {
-    client.send("POST", "/$batch", &[TYPE], body).await
-}
-
-/// The parts of an answer: status, headers in lower case, body.
-pub(crate) fn parts(answer: &Answer) -> Vec<Answer> {
-    assert_eq!(answer.status, 202, "{answer:?}");
-    let outer =
-        answer.header("content-type").and_then(|it| it.strip_prefix("multipart/mixed; boundary="));
-    let outer = outer.expect("a boundary");
-    assert!(outer.starts_with("batchresponse_"), "{outer}");
-    let text = answer.text().strip_prefix(&format!("--{outer}\r\n")).expect("the boundary first");
-    let text = text.strip_suffix(&format!("--{outer}--\r\n")).expect("the boundary last");
-    let inner = text
-        .strip_prefix("Content-Type: multipart/mixed; boundary=")
-        .and_then(|rest| rest.split_once("\r\n\r\n"));
-    let bodies: Vec<&str> = match inner {
-        None => vec![text],
-        Some((inner, rest)) => {
-            assert!(inner.starts_with("changesetresponse_"), "{inner}");
-            let rest = rest.strip_suffix(&format!("--{inner}--\r\n")).expect("closed");
-            rest.split(&format!("--{inner}\r\n")).skip(1).collect()
-        }
-    };
-    bodies.into_iter().map(answer_of).collect()
-}
-
-fn answer_of(part: &str) -> Answer {
-    let part = part.strip_prefix(
-        "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n",
-    );
-    let (head, body) = part.and_then(|part| part.split_once("\r\n\r\n")).expect("a part");
-    let mut lines = head.split("\r\n");
-    let status =
-        lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")).expect("a status line");
-    let status = status.split(' ').next().and_then(|it| it.parse().ok()).expect("a status");
-    let headers = lines.map(|line| line.split_once(": ").expect("a header"));
-    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let body = body.strip_suffix("\r\n").expect("a line end");
-    Answer { status, headers, body: body.as_bytes().to_vec() }
-}
-
-/// The code and the text of the only part, which is an error.
-pub(crate) fn failure(answer: &Answer) -> (u16, String, String) {
-    let parts = parts(answer);
-    assert_eq!(parts.len(), 1, "{answer:?}");
-    let error = &parts[0].json()["odata.error"];
-    let text = |value: &Value| value.as_str().expect("text").to_owned();
-    let message = text(&error["message"]["value"]);
-    let line = message.split('\n').next().expect("a line").to_owned();
-    (parts[0].status, text(&error["code"]), line)
-}
-
-pub(crate) async fn rows(client: &mut Signing) -> Vec<String> {
-    let page = client.get("/people()?$select=RowKey").await.json();
-    let rows = page["value"].as_array().expect("rows");
-    rows.iter().map(|row| row["RowKey"].as_str().expect("a key").to_owned()).collect()
-}
+use crate::batch::{
+    BASE, TYPE, alone, change_set, failure, insert, part, parts, post, rows, write,
+};
+use crate::support::{Answer, SECOND_ACCOUNT, Server};
 
 /// R-S07: a condition that the service does not have is refused in a batch too, in the first operation and in one
 /// like that before it.
@@ -175,7 +84,7 @@ async fn r_s07_the_batch_says_what_its_operations_accept() {
     for row in ["a", "b"] {
         let insertion = insert(row).replace("Prefer: return-no-content\r\n", "");
         let query = part(&format!("GET {BASE}/people(PartitionKey='p',RowKey='{row}')"), &[], "");
-        let bodies = [change_set(&[insertion]), format!("--batch_b\r\n{query}--batch_b--\r\n")];
+        let bodies = [change_set(&[insertion]), alone(&query)];
         for body in bodies {
             if row == "a" {
                 let id = format!("{BASE}/people(PartitionKey='p',RowKey='a')");
@@ -462,7 +371,7 @@ async fn r_s07_parts_state_their_version() {
     let deleted = change_set(&[write("DELETE", "a", &["If-Match: *"], "")]);
     assert_eq!(stated(&post(&mut client, &deleted).await), ["1.0;"]);
     let target = format!("GET {BASE}/people(PartitionKey='p',RowKey='b')");
-    let query = format!("--batch_b\r\n{}--batch_b--\r\n", part(&target, &[], ""));
+    let query = alone(&part(&target, &[], ""));
     assert_eq!(stated(&post(&mut client, &query).await), ["3.0;"]);
 }
 
@@ -506,43 +415,6 @@ async fn r_s07_a_hundred_operations() {
     assert_eq!(rows(&mut client).await.len(), 100);
 }
 
-/// R-S12: who waits for memory for what merges make keeps nobody else from an answer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r_s12_large_merges_wait_apart() {
-    let limits = Limits { body_memory: 12 << 20, ..Limits::default() };
-    let server = Server::with(limits).await;
-    let mut client = server.with_people().await;
-    let text = "x".repeat(32_000);
-    let large = format!(r#"{{"a":"{text}","b":"{text}","c":"{text}","d":"{text}","e":"{text}"}}"#);
-    let rows: Vec<String> = (0..30).map(|row| format!("{row:02}")).collect();
-    for row in &rows {
-        let put = change_set(&[write("PUT", row, &[], &large)]);
-        assert_eq!(parts(&post(&mut client, &put).await)[0].status, 204);
-    }
-    let merge = |row: &String| write("MERGE", row, &["If-Match: *"], r#"{"Flag":1}"#);
-    let merges = change_set(&rows.iter().map(merge).collect::<Vec<_>>());
-    let mut merging = Vec::new();
-    for _ in 0..6 {
-        let (mut client, merges) = (server.client().await, merges.clone());
-        merging.push(tokio::spawn(async move {
-            let mut statuses = Vec::new();
-            for _ in 0..4 {
-                statuses.push(post(&mut client, &merges).await.status);
-            }
-            statuses
-        }));
-    }
-    while !merging.iter().all(tokio::task::JoinHandle::is_finished) {
-        assert_eq!(client.get("/people()?$top=3").await.status, 200);
-    }
-    let mut statuses = Vec::new();
-    for client in merging {
-        statuses.extend(client.await.unwrap());
-    }
-    assert!(statuses.iter().all(|status| matches!(status, 202 | 503)), "{statuses:?}");
-    assert!(statuses.contains(&202), "{statuses:?}");
-}
-
 /// R-S07: what is no batch is refused as a whole.
 #[tokio::test]
 async fn r_s07_malformed_batches() {
@@ -559,28 +431,6 @@ async fn r_s07_malformed_batches() {
     assert_eq!(post(&mut client, &large).await.failure(), (413, "RequestBodyTooLarge"));
     assert_eq!(rows(&mut client).await, [""; 0]);
     assert_eq!(client.get("/$batch").await.failure(), (405, "MethodNotAllowed"));
-}
-
-/// Protocol 8: the limit is of what is sent, not of what merges make of it.
-#[tokio::test]
-async fn r_s07_small_merges_into_large_entities() {
-    let server = Server::start().await;
-    let mut client = server.with_people().await;
-    let text = "x".repeat(32_000);
-    let large: Vec<String> =
-        (b'a'..b'i').map(|name| format!(r#""{}":"{text}""#, name as char)).collect();
-    let large = format!("{{{}}}", large.join(","));
-    for row in 0..18 {
-        let put = change_set(&[write("PUT", &format!("{row:02}"), &[], &large)]);
-        assert_eq!(parts(&post(&mut client, &put).await)[0].status, 204);
-    }
-    let merges: Vec<_> = (0..18)
-        .map(|row| write("MERGE", &format!("{row:02}"), &["If-Match: *"], r#"{"Flag":1}"#))
-        .collect();
-    let merged = parts(&post(&mut client, &change_set(&merges)).await);
-    assert_eq!(merged.iter().map(|part| part.status).collect::<Vec<_>>(), [204; 18]);
-    let row = client.get("/people(PartitionKey='p',RowKey='17')").await.json();
-    assert_eq!((&row["Flag"], row["h"].as_str()), (&json!(1), Some(&*text)));
 }
 
 /// Protocol 8: one query alone, here without the blank line after its headers.
@@ -613,28 +463,6 @@ async fn r_s07_a_query_in_a_batch() {
     assert_eq!(tables[0].status, 400);
 }
 
-/// Addresses of operations may leave out the host, or the account too.
-#[tokio::test]
-async fn r_s07_addresses_of_operations() {
-    let server = Server::start().await;
-    let mut client = server.with_people().await;
-    for (row, target) in [
-        ("a", "/devstoreaccount1/people"),
-        ("b", "people"),
-        ("c", "HTTP://elsewhere:1/devstoreaccount1/PEOPLE"),
-        ("d", "/people"),
-    ] {
-        let body = change_set(&[insert(row).replace(&format!("{BASE}/people"), target)]);
-        assert_eq!(parts(&post(&mut client, &body).await)[0].status, 204, "{target}");
-    }
-    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
-    // Another account's batch does not reach this one's tables.
-    let mut second = server.client_of(SECOND_ACCOUNT, SECOND_KEY).await;
-    let (status, code, _) = failure(&post(&mut second, &change_set(&[insert("x")])).await);
-    assert_eq!((status, &*code), (400, "InvalidInput"));
-    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
-}
-
 /// R-S07: what is no mistake of an operation is told of the whole request, for the client to send it again; what the
 /// server does not do is told of the part that asks for it.
 #[tokio::test]
@@ -642,7 +470,7 @@ async fn r_s07_a_failure_of_the_server_is_that_of_the_whole_batch() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     let function = part(&format!("GET {BASE}/people()?$filter=A%20eq%20B"), &[], "");
-    let query = format!("--batch_b\r\n{function}--batch_b--\r\n");
+    let query = alone(&function);
     let answer = post(&mut client, &query).await;
     assert_eq!(failure(&answer).0, 501);
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Map, Value, json};
 use tablestone::{IfMatch, Version};
 
+use crate::batch::{BASE, change_set, failure, part, parts, post};
 use crate::support::{Answer, Signing};
-use crate::transactions::{BASE, change_set, failure, part, parts, post};
 
 /// PartitionKey and RowKey.
 pub(super) type Key = (String, String);

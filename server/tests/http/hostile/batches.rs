@@ -1,8 +1,8 @@
 //! Bodies of `$batch`.
 
 use super::{Target, path, send};
+use crate::batch::{TYPE, change_set, part, parts};
 use crate::support::{Answer, Signing};
-use crate::transactions::{TYPE, change_set, part, parts};
 
 fn insert(row: &str) -> String {
     let body = format!(r#"{{"PartitionKey":"b","RowKey":"{row}"}}"#);

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tablestone::{IfMatch, Version};
 
 use super::Random;
+use crate::batch::{TYPE, change_set, part, parts};
 use crate::process::{ACCOUNT, client};
 use crate::support::{Answer, Signing};
-use crate::transactions::{TYPE, change_set, part, parts};
 
 /// Rows of a writer's partition, which are written again and again.
 const ROWS: u64 = 12;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use tablestone_server::config::Limits;
 
 use super::{POINT, lowered, message, raised, transaction};
+use crate::batch::parts;
 use crate::support::Server;
-use crate::transactions::parts;
 
 fn object(members: impl IntoIterator<Item = (String, Value)>) -> Value {
     members.into_iter().collect::<Map<_, _>>().into()

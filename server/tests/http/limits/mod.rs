@@ -7,8 +7,8 @@ mod stored;
 
 use tablestone_server::config::Limits;
 
+use crate::batch::{TYPE, change_set, part};
 use crate::support::{Answer, Signing};
-use crate::transactions::{TYPE, change_set, part};
 
 const BASE: &str = "http://localhost/devstoreaccount1";
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 use tablestone_server::config::Limits;
 
 use super::{POINT, message, transaction};
+use crate::batch::parts;
 use crate::support::Server;
-use crate::transactions::parts;
 
 /// R-S05, R-S12: a body has as many bytes as are set, of an entity or of a transaction, however its length is told.
 #[tokio::test]

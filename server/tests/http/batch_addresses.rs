@@ -1,7 +1,8 @@
-//! What the addresses of requests within a batch ask for behind their question marks (R-S01, R-S07).
+//! The addresses of requests within a batch: what they are about, and what they ask for behind their question marks
+//! (R-S01, R-S07).
 
-use crate::support::{Server, Signing};
-use crate::transactions::{BASE, change_set, failure, insert, part, parts, post, rows, write};
+use crate::batch::{BASE, alone, change_set, failure, insert, part, parts, post, rows, write};
+use crate::support::{SECOND_ACCOUNT, SECOND_KEY, Server, Signing};
 
 const UNKNOWN: (u16, &str) = (400, "InvalidQueryParameterValue");
 const NOT_ALLOWED: (u16, &str) = (405, "MethodNotAllowed");
@@ -9,7 +10,7 @@ const OTHER: (u16, &str) = (400, "InvalidInput");
 
 /// A batch of one request, which is in no change set.
 fn query(request: &str) -> String {
-    format!("--batch_b\r\n{}--batch_b--\r\n", part(request, &[], ""))
+    alone(&part(request, &[], ""))
 }
 
 async fn start() -> (Server, Signing) {
@@ -94,4 +95,26 @@ async fn r_s07_a_query_in_a_batch_is_what_its_address_asks_for() {
         let found = parts(&post(&mut client, &query(&format!("GET {BASE}{path}"))).await);
         assert_eq!(found[0].status, 200, "{path}");
     }
+}
+
+/// Addresses of operations may leave out the host, or the account too.
+#[tokio::test]
+async fn r_s07_addresses_of_operations() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for (row, target) in [
+        ("a", "/devstoreaccount1/people"),
+        ("b", "people"),
+        ("c", "HTTP://elsewhere:1/devstoreaccount1/PEOPLE"),
+        ("d", "/people"),
+    ] {
+        let body = change_set(&[insert(row).replace(&format!("{BASE}/people"), target)]);
+        assert_eq!(parts(&post(&mut client, &body).await)[0].status, 204, "{target}");
+    }
+    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
+    // Another account's batch does not reach this one's tables.
+    let mut second = server.client_of(SECOND_ACCOUNT, SECOND_KEY).await;
+    let (status, code, _) = failure(&post(&mut second, &change_set(&[insert("x")])).await);
+    assert_eq!((status, &*code), (400, "InvalidInput"));
+    assert_eq!(rows(&mut client).await, ["a", "b", "c", "d"]);
 }
