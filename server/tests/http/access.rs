@@ -13,16 +13,12 @@ use crate::support::{Answer, Client, Server, Signing};
 const ACCEPT: [(&str, &str); 1] = [("Accept", "application/json;odata=nometadata")];
 const POINT: &str = "/people(PartitionKey='p',RowKey='r')";
 
-fn sign(text: &str) -> String {
-    let key = SigningKey::parse(DEVELOPMENT_KEY).unwrap();
-    key.sign(|signer| {
-        signer.push(text);
-    })
-}
-
+/// The query string of a signature with these fields, of which empty ones are left out.
 pub(crate) fn query(fields: &[(&str, &str)], string_to_sign: &str) -> String {
-    let mut query = format!("sig={}", utf8_percent_encode(&sign(string_to_sign), NON_ALPHANUMERIC));
-    for (name, value) in fields {
+    let key = SigningKey::parse(DEVELOPMENT_KEY).unwrap();
+    let signature = key.sign(|signer| _ = signer.push(string_to_sign));
+    let mut query = format!("sig={}", utf8_percent_encode(&signature, NON_ALPHANUMERIC));
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         query += &format!("&{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
     }
     query
@@ -41,7 +37,7 @@ pub(crate) fn table_signature(permissions: &str, range: [&str; 4]) -> String {
     let string = format!(
         "{sp}\n\n{se}\n/table/devstoreaccount1/people\n{si}\n\n\n2019-02-02\n{spk}\n{srk}\n{epk}\n{erk}"
     );
-    let all = [
+    let fields = [
         ("sv", "2019-02-02"),
         ("tn", "People"),
         ("sp", sp),
@@ -52,15 +48,26 @@ pub(crate) fn table_signature(permissions: &str, range: [&str; 4]) -> String {
         ("epk", epk),
         ("erk", erk),
     ];
-    let given: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-    query(&given, &string)
+    query(&fields, &string)
 }
 
 pub(crate) fn account_signature(permissions: &str, types: &str) -> String {
-    let string =
-        format!("devstoreaccount1\n{permissions}\nt\n{types}\n\n{EXPIRY}\n\n\n2019-02-02\n");
-    let fields =
-        [("sv", "2019-02-02"), ("ss", "t"), ("srt", types), ("sp", permissions), ("se", EXPIRY)];
+    account_signature_for("t", permissions, types, "")
+}
+
+/// An account's signature for a service, and for requests from one address unless that is empty.
+fn account_signature_for(service: &str, permissions: &str, types: &str, address: &str) -> String {
+    let string = format!(
+        "devstoreaccount1\n{permissions}\n{service}\n{types}\n\n{EXPIRY}\n{address}\n\n2019-02-02\n"
+    );
+    let fields = [
+        ("sv", "2019-02-02"),
+        ("ss", service),
+        ("srt", types),
+        ("sp", permissions),
+        ("se", EXPIRY),
+        ("sip", address),
+    ];
     query(&fields, &string)
 }
 
@@ -86,7 +93,7 @@ async fn r_s08_strangers_get_nothing() {
     {
         let answer = unsigned.request("localhost", "GET", path, &ACCEPT, b"").await;
         assert_eq!(answer.failure(), (403, "AuthenticationFailed"), "{path}");
-        let text = answer.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
+        let text = answer.message();
         assert!(text.starts_with("Server failed to authenticate the request. "), "{text}");
     }
     let malformed = [ACCEPT[0], ("Authorization", "SharedKey")];
@@ -149,17 +156,14 @@ async fn r_s08_a_table_signature_reaches_its_entities() {
     let mut client = server.with_people().await;
     assert_eq!(client.post("/Tables", r#"{"TableName":"other"}"#).await.status, 201);
     let client = client.unsigned();
-    let all = ["", "", "", ""];
+    let all = [""; 4];
     let entity = r#"{"PartitionKey":"p","RowKey":"r"}"#;
     let add = table_signature("a", all);
     assert_eq!(send(client, "POST", "/people", &add, entity).await.status, 201);
     let mismatch = (403, "AuthorizationPermissionMismatch");
     assert_eq!(send(client, "GET", POINT, &add, "").await.failure(), mismatch);
-    assert_eq!(
-        send(client, "PUT", POINT, &add, "{}").await.failure(),
-        mismatch,
-        "an upsert needs u too"
-    );
+    let upserted = send(client, "PUT", POINT, &add, "{}").await;
+    assert_eq!(upserted.failure(), mismatch, "an upsert needs u too");
     let upsert = table_signature("au", all);
     assert_eq!(send(client, "PUT", POINT, &upsert, "{}").await.status, 204);
     let read = table_signature("r", all);
@@ -168,10 +172,8 @@ async fn r_s08_a_table_signature_reaches_its_entities() {
     let failure = (403, "AuthorizationFailure");
     let other = "/other(PartitionKey='p',RowKey='r')";
     assert_eq!(send(client, "GET", other, &everything, "").await.failure(), failure);
-    assert_eq!(
-        send(client, "DELETE", "/Tables('people')", &everything, "").await.failure(),
-        failure
-    );
+    let dropped = send(client, "DELETE", "/Tables('people')", &everything, "").await;
+    assert_eq!(dropped.failure(), failure);
     let widened = read.replace("sp=r", "sp=rd");
     let failed = send(client, "GET", POINT, &widened, "").await;
     assert_eq!(failed.failure(), (403, "AuthenticationFailed"));
@@ -187,23 +189,10 @@ async fn r_s05_a_status_line_may_say_why() {
     let large = format!("Content-Length: {}\r\nExpect: 100-continue\r\n", (4 << 20) + 1);
     let stranger = "403 Server failed to authenticate the request. Make sure the value of \
         Authorization header is formed correctly including the signature.";
-    let of_blobs = query(
-        &[("sv", "2019-02-02"), ("ss", "b"), ("srt", "o"), ("sp", "r"), ("se", EXPIRY)],
-        &format!("devstoreaccount1\nr\nb\no\n\n{EXPIRY}\n\n\n2019-02-02\n"),
-    );
+    let of_blobs = account_signature_for("b", "r", "o", "");
     let service =
         "403 This request is not authorized to perform this operation using this service.";
-    let of_another = query(
-        &[
-            ("sv", "2019-02-02"),
-            ("ss", "t"),
-            ("srt", "o"),
-            ("sp", "r"),
-            ("se", EXPIRY),
-            ("sip", "192.0.2.1"),
-        ],
-        &format!("devstoreaccount1\nr\nt\no\n\n{EXPIRY}\n192.0.2.1\n\n2019-02-02\n"),
-    );
+    let of_another = account_signature_for("t", "r", "o", "192.0.2.1");
     let source =
         "403 This request is not authorized to perform this operation using this source IP.";
     let too_large = "413 The request body is too large and exceeds the maximum permissible limit.";
@@ -325,7 +314,7 @@ async fn r_s08_a_query_is_cut_to_the_range() {
         });
         keys.collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(query(["", "", "", ""], "").await, "a9 b1 b2 c1 c2 d1");
+    assert_eq!(query([""; 4], "").await, "a9 b1 b2 c1 c2 d1");
     assert_eq!(query(["b", "2", "c", "1"], "").await, "b2 c1");
     assert_eq!(query(["b", "", "c", ""], "").await, "b1 b2 c1 c2");
     let filter = "&$filter=RowKey%20eq%20'2'%20or%20PartitionKey%20eq%20'a'";
@@ -338,9 +327,8 @@ async fn r_s08_a_stored_policy_can_be_taken_back() {
     let server = Server::start().await;
     let mut owner = server.with_people().await;
     let mut holder = Client::connect(server.address).await;
-    let signature = table_signature("si=mine", ["", "", "", ""]);
-    let point = "/people(PartitionKey='p',RowKey='r')";
-    let refused = send(&mut holder, "PUT", point, &signature, "{}").await;
+    let signature = table_signature("si=mine", [""; 4]);
+    let refused = send(&mut holder, "PUT", POINT, &signature, "{}").await;
     assert_eq!(refused.failure(), (403, "AuthenticationFailed"));
     let acl = |permission: &str| {
         format!(
@@ -350,13 +338,13 @@ async fn r_s08_a_stored_policy_can_be_taken_back() {
         )
     };
     assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("rau")).await.status, 204);
-    assert_eq!(send(&mut holder, "PUT", point, &signature, "{}").await.status, 204);
+    assert_eq!(send(&mut holder, "PUT", POINT, &signature, "{}").await.status, 204);
     assert_eq!(owner.send("PUT", "/people?comp=acl", &[], acl("r")).await.status, 204);
-    let refused = send(&mut holder, "PUT", point, &signature, "{}").await;
+    let refused = send(&mut holder, "PUT", POINT, &signature, "{}").await;
     assert_eq!(refused.failure(), (403, "AuthorizationPermissionMismatch"));
-    assert_eq!(send(&mut holder, "GET", point, &signature, "").await.status, 200);
+    assert_eq!(send(&mut holder, "GET", POINT, &signature, "").await.status, 200);
     assert_eq!(owner.send("PUT", "/people?comp=acl", &[], "").await.status, 204);
-    let refused = send(&mut holder, "GET", point, &signature, "").await;
+    let refused = send(&mut holder, "GET", POINT, &signature, "").await;
     assert_eq!(refused.failure(), (403, "AuthenticationFailed"));
 
     let six = format!("<SignedIdentifiers>{}</SignedIdentifiers>", "<SignedIdentifier/>".repeat(6));
@@ -416,9 +404,8 @@ async fn r_s12_a_body_is_not_waited_for_if_its_write_is_not_allowed() {
     }
 }
 
-/// The operations of a transaction with a signature, and what each is answered.
-async fn transact(client: &mut Client, signature: &str, operations: &[String]) -> Vec<Answer> {
-    let body = change_set(operations);
+/// What the parts of a batch with a signature are answered.
+async fn transact(client: &mut Client, signature: &str, body: &str) -> Vec<Answer> {
     let path = format!("/devstoreaccount1/$batch?{signature}");
     parts(&client.request("localhost", "POST", &path, &[ACCEPT[0], TYPE], body.as_bytes()).await)
 }
@@ -457,31 +444,26 @@ async fn r_s08_a_transaction_keeps_to_the_range_of_keys() {
         on("MERGE", "b", "1", &["If-Match: *"]),
         on("DELETE", "b", "1", &["If-Match: *"]),
     ] {
-        let answers = transact(client, &signature, &[insertion("b", "3"), outside.clone()]).await;
+        let answers =
+            transact(client, &signature, &change_set(&[insertion("b", "3"), outside.clone()]))
+                .await;
         assert_eq!(answers.len(), 1, "{outside}");
         assert_eq!(answers[0].failure(), (403, "AuthorizationFailure"), "{outside}");
-        let message = &answers[0].json()["odata.error"]["message"]["value"];
-        assert!(message.as_str().unwrap().starts_with("1:"), "{message}");
+        let message = answers[0].message();
+        assert!(message.starts_with("1:"), "{message}");
         assert_eq!(keys(&mut owner).await, ["b1"], "{outside}");
     }
     for (partition, row, inside) in [("b", "2", true), ("c", "1", true), ("c", "2", false)] {
-        let answers = transact(client, &signature, &[insertion(partition, row)]).await;
+        let answers = transact(client, &signature, &change_set(&[insertion(partition, row)])).await;
         assert_eq!(answers[0].status, if inside { 201 } else { 403 }, "{partition}{row}");
     }
     assert_eq!(keys(&mut owner).await, ["b1", "b2", "c1"]);
 
     // The one read that a batch may be.
     for (row, status) in [("2", 200), ("1", 404)] {
-        let get = part(
-            &format!("GET /devstoreaccount1/people(PartitionKey='b',RowKey='{row}')"),
-            &[],
-            "",
-        );
-        let path = format!("/devstoreaccount1/$batch?{signature}");
-        let body = alone(&get);
-        let headers = [ACCEPT[0], TYPE];
-        let answer = client.request("localhost", "POST", &path, &headers, body.as_bytes()).await;
-        let answer = &parts(&answer)[0];
+        let point = format!("/devstoreaccount1/people(PartitionKey='b',RowKey='{row}')");
+        let get = alone(&part(&format!("GET {point}"), &[], ""));
+        let answer = transact(client, &signature, &get).await.remove(0);
         assert_eq!(answer.status, status, "{answer:?}");
         if status == 404 {
             assert_eq!(answer.failure(), (404, "ResourceNotFound"));
@@ -496,14 +478,14 @@ async fn r_s08_a_transaction_keeps_to_its_permissions() {
     let mut owner = server.with_people().await;
     assert_eq!(owner.post("/people", r#"{"PartitionKey":"p","RowKey":"0"}"#).await.status, 201);
     let client = &mut Client::connect(server.address).await;
-    let delete = || on("DELETE", "p", "0", &["If-Match: *"]);
-    let operations = [insertion("p", "1"), insertion("p", "2"), delete()];
+    let deletion = on("DELETE", "p", "0", &["If-Match: *"]);
+    let operations = change_set(&[insertion("p", "1"), insertion("p", "2"), deletion]);
     let signature = table_signature("rau", [""; 4]);
     let answers = transact(client, &signature, &operations).await;
     assert_eq!(answers.len(), 1);
     assert_eq!(answers[0].failure(), (403, "AuthorizationPermissionMismatch"));
-    let message = &answers[0].json()["odata.error"]["message"]["value"];
-    assert!(message.as_str().unwrap().starts_with("2:"), "{message}");
+    let message = answers[0].message();
+    assert!(message.starts_with("2:"), "{message}");
     assert_eq!(keys(&mut owner).await, ["p0"]);
     let signature = table_signature("ad", [""; 4]);
     let statuses = transact(client, &signature, &operations).await;

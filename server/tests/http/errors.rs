@@ -147,17 +147,14 @@ async fn r_s05_errors_tell_when_they_were_in_full() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     for _ in 0..50 {
-        let missing = client.get("/people(PartitionKey='p',RowKey='r')").await;
-        let json = missing.json();
-        let text = json["odata.error"]["message"]["value"].as_str().expect("a message");
+        let text = client.get("/people(PartitionKey='p',RowKey='r')").await.message();
         let (_, time) = text.split_once("\nTime:").expect("a time");
         assert_eq!((time.len(), &time[19..20]), (28, "."), "{time}");
     }
 }
 
 fn check_message(refused: &Answer, expected: &str) {
-    let message = &refused.json()["odata.error"]["message"]["value"];
-    let message = message.as_str().unwrap();
+    let message = refused.message();
     assert!(message.starts_with(&format!("{expected}\nRequestId:")), "{message}");
 }
 

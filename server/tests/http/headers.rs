@@ -20,7 +20,7 @@ async fn r_s03_every_answer_has_its_headers() {
         assert!(answer.header("content-length").is_some());
     }
     let missing = client.get("/Tables('missing')").await;
-    let message = missing.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
+    let message = missing.message();
     let id = missing.header("x-ms-request-id").unwrap();
     let expected = format!("The specified resource does not exist.\nRequestId:{id}\nTime:20");
     assert!(message.starts_with(&expected), "{message}");

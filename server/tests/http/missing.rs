@@ -10,8 +10,8 @@ const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
 async fn in_batch(client: &mut Signing, request: &str, headers: &[&str], body: &str) -> Answer {
     let batch = change_set(&[part(request, headers, body)]);
     let answer = parts(&client.send("POST", "/$batch", &[TYPE], batch).await).remove(0);
-    let message = &answer.json()["odata.error"]["message"]["value"];
-    assert!(message.as_str().is_some_and(|text| text.starts_with("0:")), "{request}: {message}");
+    let message = answer.message();
+    assert!(message.starts_with("0:"), "{request}: {message}");
     answer
 }
 
@@ -117,7 +117,7 @@ async fn r_s05_an_accounts_address_with_a_tables_name() {
     assert_eq!(created.failure(), (400, "PropertiesNeedValue"));
     let deleted = client.delete("/people/Tables('people')").await;
     assert_eq!(deleted.failure(), (400, "InvalidInput"));
-    let text = deleted.json()["odata.error"]["message"]["value"].to_string();
+    let text = deleted.message();
     let expected = "The number of keys specified in the URI does not match number of key properties \
                     for the resource 'devstoreaccount1.people'.";
     assert!(text.contains(expected), "{text}");

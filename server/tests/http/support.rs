@@ -53,6 +53,12 @@ impl Answer {
         code
     }
 
+    /// The text of an error in JSON.
+    pub(crate) fn message(&self) -> String {
+        let message = &self.json()["odata.error"]["message"]["value"];
+        message.as_str().unwrap_or_else(|| panic!("no message: {self:?}")).to_owned()
+    }
+
     /// Status, and code of the error.
     pub(crate) fn failure(&self) -> (u16, &str) {
         (self.status, self.code())

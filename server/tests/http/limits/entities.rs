@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tablestone_server::config::Limits;
 
-use super::{POINT, lowered, message, raised, transaction};
+use super::{POINT, lowered, raised, transaction};
 use crate::batch::parts;
 use crate::support::Server;
 
@@ -96,7 +96,7 @@ async fn r_s05_entities_have_the_limits_that_are_set() {
                 assert_eq!(client.send(method, POINT, &[], &within).await.status, 204, "{code}");
                 let refused = client.send(method, POINT, &[], &beyond).await;
                 assert_eq!(refused.failure(), (400, code), "{method}");
-                assert!(message(&refused).contains(&expected), "{refused:?}");
+                assert!(refused.message().contains(&expected), "{refused:?}");
 
                 client.delete(POINT).await;
                 let other = "/people(PartitionKey='p',RowKey='o')".to_owned();
@@ -107,7 +107,7 @@ async fn r_s05_entities_have_the_limits_that_are_set() {
                 let refused = parts(&transaction(&mut client, &second(&beyond)).await).remove(0);
                 assert_eq!(refused.status, 400);
                 assert_eq!(refused.json()["odata.error"]["code"], code, "{method}");
-                let message = message(&refused);
+                let message = refused.message();
                 assert!(message.starts_with("1:The ") && message.contains(&expected), "{message}");
             }
         }
@@ -171,7 +171,7 @@ async fn r_s05_keys_have_the_length_that_is_set() {
             )
             .remove(0),
         ] {
-            let message = message(&refused);
+            let message = refused.message();
             assert_eq!(refused.json()["odata.error"]["code"], "PropertyValueTooLarge");
             assert!(message.contains(&expected), "{message}");
             assert!(message.contains(&format!("should be {length} or less")), "{message}");
@@ -187,5 +187,5 @@ async fn r_s05_a_key_that_is_too_long_is_told_of_as_a_key() {
     let body = json!({"PartitionKey": "x".repeat(513), "RowKey": ""}).to_string();
     let refused = client.post("/people", &body).await;
     let expected = "The property value exceeds the maximum allowed size (64KB).";
-    assert!(message(&refused).starts_with(expected), "{refused:?}");
+    assert!(refused.message().starts_with(expected), "{refused:?}");
 }

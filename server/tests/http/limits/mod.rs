@@ -39,7 +39,3 @@ async fn transaction(client: &mut Signing, requests: &[(&str, String, String)]) 
     let body = change_set(&requests.collect::<Vec<_>>());
     client.send("POST", "/$batch", &[TYPE], body).await
 }
-
-fn message(answer: &Answer) -> String {
-    answer.json()["odata.error"]["message"]["value"].as_str().expect("a text").to_owned()
-}

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tablestone_server::config::Limits;
 
-use super::{POINT, message, transaction};
+use super::{POINT, transaction};
 use crate::batch::parts;
 use crate::support::Server;
 
@@ -36,7 +36,7 @@ async fn r_s05_bodies_have_the_length_that_is_set() {
     let expected = "exceeds the maximum permissible limit (5MB).";
     let refused = client.send("PUT", POINT, &[], body((5 << 20) + 1)).await;
     assert_eq!(refused.failure(), (413, "RequestBodyTooLarge"));
-    assert!(message(&refused).contains(expected), "{}", message(&refused));
+    assert!(refused.message().contains(expected), "{}", refused.message());
     let refused = transaction(&mut client, &[("PUT", POINT.into(), body(5 << 20))]).await;
     assert_eq!(refused.failure(), (413, "RequestBodyTooLarge"));
     limits.body.bytes = 2_000;
@@ -45,7 +45,7 @@ async fn r_s05_bodies_have_the_length_that_is_set() {
     assert_eq!(client.send("PUT", POINT, &[], body(2_000)).await.status, 204);
     let refused = client.send("PUT", POINT, &[], body(2_001)).await;
     assert_eq!(refused.failure(), (413, "RequestBodyTooLarge"));
-    assert!(message(&refused).contains("(2000 bytes)"), "{}", message(&refused));
+    assert!(refused.message().contains("(2000 bytes)"), "{}", refused.message());
 }
 
 /// R-S07: a transaction has as many operations as are set.
@@ -69,7 +69,7 @@ async fn r_s07_a_transaction_has_the_operations_that_are_set() {
             "{}:The batch request operation exceeds the maximum {operations} changes per change set.",
             operations - 1
         );
-        assert!(message(&refused).starts_with(&expected), "{refused:?}");
+        assert!(refused.message().starts_with(&expected), "{refused:?}");
     }
 }
 
@@ -105,7 +105,7 @@ async fn r_s06_a_page_has_the_entities_that_are_set() {
     for path in ["/people()?$top=2", "/Tables?$top=2"] {
         let refused = client.get(path).await;
         assert_eq!(refused.failure(), (400, "InvalidInput"), "{path}");
-        assert!(message(&refused).starts_with("$top must be a number from 0 to 1."), "{path}");
+        assert!(refused.message().starts_with("$top must be a number from 0 to 1."), "{path}");
     }
 }
 
@@ -147,7 +147,7 @@ async fn r_s12_a_merge_into_a_large_entity() {
     let refused = client.send("MERGE", POINT, &[], json!({"C": "x".repeat(3 << 20)}).to_string());
     let refused = refused.await;
     assert_eq!(refused.failure(), (400, "EntityTooLarge"));
-    assert!(message(&refused).contains("(16MB)"), "{refused:?}");
+    assert!(refused.message().contains("(16MB)"), "{refused:?}");
 }
 
 /// R-S07, R-S12: the limit of a transaction is of what is sent, also where more of it is stored: small numbers take a
