@@ -28,8 +28,8 @@ pub enum Style {
     Path,
 }
 
-/// Where in the server a request is addressed to, which is told before who it is from: what the rest of
-/// the address means nobody hears who may not.
+/// The account that a request is addressed to. This is found out before the signature is checked; what follows the
+/// account is read only after that, so that a stranger learns nothing by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// See [`Address::account`].
@@ -67,9 +67,9 @@ pub struct Address<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Reads the `Host` header and the path of a request as they were sent. A host of the form
-    /// `NAME.table.REST` names an account if `is_account` says so of NAME, or of nothing in the path
-    /// either, so that an account that there is not is addressed as one that there is; else the path does.
+    /// Reads the `Host` header and the path of a request as they were sent. A host of the form `NAME.table.REST` names
+    /// the account if `is_account` says that NAME is one, or that the path begins with none either: an account that
+    /// does not exist is found in the same place as one that does. Else the path names it.
     ///
     /// # Errors
     /// [`ErrorCode::HostInformationNotPresent`], [`ErrorCode::InvalidUri`] if no account is named.

@@ -5,8 +5,8 @@
 //! fold for spaces (RFC 9112, 5.2): they are written over it before hyper sees it.
 //!
 //! Invariant: of what is read, line ends within a head become spaces where white space follows them. Nothing else
-//! changes, no length, and nothing behind the head's end. What is not found so, a fold that a read ends at, or of a
-//! request that comes before its predecessor is answered, is refused by hyper.
+//! changes, no length, and nothing behind the head's end. Two kinds of folds are not found, and hyper refuses them: one
+//! at which a read ends, and one in a request that comes before the one before it is answered.
 
 use memchr::memchr;
 

@@ -39,8 +39,9 @@ impl After {
 }
 
 impl TableService {
-    /// Does writes of one partition. Merges may make many times of it what was sent, which is in memory twice
-    /// until it is written: more than the engine lets in by the way needs a share of a budget (R-S12).
+    /// Does writes of one partition. The entities that merges make may be many times as large as what was sent, and are
+    /// in memory twice until they are written: what is more than the engine's own limit needs a share of a budget
+    /// (R-S12).
     pub(super) async fn apply<'w, 'r: 'w>(
         &self,
         table: &TableState,

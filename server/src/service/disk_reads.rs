@@ -1,21 +1,22 @@
-//! How often a thread had a disk read something, as it touched bytes of a mapped file that were not in memory or asked
-//! for them. To ask for it is a call of the system, so only who was slow asks.
+//! Whether a thread has waited for a disk: as it read a file, or touched bytes of a mapped one that were not in memory.
+//! It takes a call of the system to find out, so this is asked only after something slow.
 
 use std::cell::Cell;
 use std::ffi::c_long;
 
 thread_local! {
-    /// How much there was when the thread last asked.
+    /// The thread's count when it last asked.
     static SEEN: Cell<c_long> = const { Cell::new(0) };
 }
 
-/// Whether this thread had any since it last asked; `false` where the system does not count for each thread.
+/// Whether this thread has waited for a disk since it last asked; `false` where the system does not count for each
+/// thread.
 pub(super) fn any_since_asked() -> bool {
     let all = all();
     SEEN.replace(all) != all
 }
 
-/// All of this thread's: blocks that it had read, and page faults, which are counted whatever the file system.
+/// This thread's count: blocks that it had read, and page faults, which are counted whatever the file system.
 #[cfg(target_os = "linux")]
 fn all() -> c_long {
     use nix::sys::resource::{UsageWho, getrusage};
@@ -38,8 +39,8 @@ mod tests {
 
     use super::*;
 
-    /// What files of the system tell of the thread: bytes that it had read, in blocks of 512, and the tenth field behind
-    /// its name. Not every system counts the former.
+    /// What files of the system tell of the thread: bytes that it had read, in blocks of 512, and the tenth field
+    /// behind its name. Not every system counts the former.
     fn all_as_told() -> c_long {
         let told = fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
         let bytes = told.lines().find_map(|line| line.strip_prefix("read_bytes: "));

@@ -98,8 +98,8 @@ fn of_null(before: &str) -> ServiceError {
     ))
 }
 
-/// What the service says of a key or Timestamp that an operator takes for a condition; of `and` and `or` it says of
-/// which types the operands are.
+/// The error of a key or Timestamp where a condition has to be. If it is an operand of `and` or `or`, the service
+/// names the types of both operands.
 fn of_no_boolean(error: &FilterError, text: &str) -> ServiceError {
     let (begin, length) = (error.column - 1, error.length);
     let part = |from, count| text.chars().skip(from).take(count).collect::<String>();

@@ -1,17 +1,17 @@
-//! [`Intent`]: what is being done with a table of the engine that has no row in the catalog yet, or
-//! no longer.
+//! [`Intent`]: a change of a table that has begun, while the engine's table has no row in the catalog: not yet, or no
+//! longer.
 //!
-//! The intent is durable before the engine's table is without a row, and goes in the commit that
-//! inserts the row, or once the engine's table is dropped. So an intent that a start finds was broken
-//! off by a crash, and its table can be dropped, but for one: where salvage has lost the commit that
-//! inserted a row, its intent is there again, and the table may hold what clients were promised to
-//! keep. Tables that were to be created are therefore dropped only while they are empty. One that is
-//! loaded is full before it has its row, and dropped whatever is in it: of those that salvage finds
-//! it [forgets the intents](super::salvage).
+//! An intent is durable before the engine's table is without a row. It is deleted by the commit that inserts the row,
+//! or once the engine's table is dropped. So an intent that a start finds is that of a change which a crash broke off,
+//! and its table can be dropped, but for what salvage may have done:
 //!
-//! What else there is without a row, salvage has left, or a crash of a build without intents, and is
-//! kept: rows that lost their table's name, or a table whose row is lost. It is [named again](super::salvage)
-//! where that is asked for.
+//! * It may have lost the commit that inserted a row. Then the intent is back, and the table may hold what clients were
+//!   promised to keep. So a table that was to be created is dropped only while it is empty.
+//! * A table that is loaded is full before it has its row, and is dropped whatever is in it. So salvage
+//!   [forgets the intents](super::salvage) of those that it finds.
+//!
+//! A table of the engine with neither row nor intent is kept: salvage has lost its name or its row, or a build without
+//! intents crashed. It is [named again](super::salvage) where that is asked for.
 
 use std::collections::HashSet;
 

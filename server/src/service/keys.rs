@@ -7,7 +7,7 @@ use crate::error::{ErrorCode, ServiceError};
 /// Lengths that a table's name may have.
 pub(super) const TABLE_NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
-/// What parts an address, so that no key in one can have it.
+/// What separates the parts of an address, so that no key in one can hold it.
 const SLASHES: [char; 2] = ['/', '\\'];
 
 /// Refuses keys that no entity may have, or that are longer than this in UTF-16 units.
@@ -16,7 +16,7 @@ pub(crate) fn check(partition_key: &str, row_key: &str, limit: usize) -> Result<
     check_key("RowKey", row_key, limit)
 }
 
-/// The same of keys in an address, of which mistakes are told in fewer words.
+/// As [`check`], of keys in an address: the service says less of what is wrong with these.
 pub(super) fn check_address(
     partition_key: &str,
     row_key: &str,
@@ -33,8 +33,8 @@ pub(super) fn check_address(
     })
 }
 
-/// The same of an entity that is only looked for: one that cannot be there is not, but for keys that no address
-/// can have.
+/// As [`check_address`], of an entity that is only read: with keys that no entity may have it is not found. Keys that
+/// no address can hold are refused nevertheless.
 pub(super) fn check_sought(partition_key: &str, row_key: &str) -> Result<(), ServiceError> {
     let is_control = |character| matches!(character, '\0'..='\u{1F}' | '\u{7F}');
     check_address(partition_key, row_key, Limits::MOST_KEY_LENGTH).map_err(|error| {

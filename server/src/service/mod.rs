@@ -67,7 +67,8 @@ pub struct TableService {
     catalog: Arc<Catalog>,
     limits: Limits,
     budget: BodyBudget,
-    /// For what merges of transactions make of little: apart, as who waits for much keeps others waiting.
+    /// For entities that merges make, which may be many times what was sent. It is apart from the other budget, as who
+    /// waits for a large share keeps all others waiting.
     merging: BodyBudget,
     telemetry: Telemetry,
     waits: Waits,
@@ -229,8 +230,8 @@ impl TableService {
         self.dispatch(&call, body, action).await
     }
 
-    /// The account that a request is addressed to, and what its signature grants there. One that there is not
-    /// is as one with a key that nobody has, so that strangers do not find out which there are.
+    /// The account that a request is addressed to, and what its signature grants there. An account that does not exist
+    /// is treated as one whose key nobody has, so that strangers do not find out which exist.
     fn authenticate(
         &self,
         signed: &Signed<'_>,

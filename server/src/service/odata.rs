@@ -1,7 +1,7 @@
 //! [`ODataVersion`]: what a part of a batch's answer states of its protocol.
 //!
-//! Invariant: it is the version in which the part's form came. Clients that know Atom alone refuse a part that states a
-//! later one, although what it answers was done.
+//! Invariant: it is the version that introduced the part's form. Clients that know Atom alone refuse a part that states
+//! a later one, although what was asked for is done.
 
 use http::header;
 
@@ -11,9 +11,9 @@ use crate::headers::BodyFormat;
 /// The version of the data service's protocol that a client has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ODataVersion {
-    /// Of Atom, and of what has no body and never had one.
+    /// Of Atom, and of answers that never have a body.
     V1,
-    /// Of JSON, and of a write without the entity, in whose place it would be, as was preferred.
+    /// Of JSON, and of an answer without the entity that would be JSON, had that not been preferred.
     V3,
 }
 

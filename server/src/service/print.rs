@@ -1,6 +1,6 @@
 //! [`Print`]: stored entities read and printed in one go.
 //!
-//! Invariant: an entity is printed from where it is stored, and nothing of it is copied but by that.
+//! Invariant: an entity is printed straight from where it is stored, without a copy in between.
 
 use std::sync::Arc;
 

@@ -24,7 +24,8 @@ use crate::wire::{Context, atom, continuation, json, shown};
 const SHORT_BYTES: usize = 16 << 10;
 const LONG_BYTES: usize = 384 << 10;
 
-/// How far a query goes at once. What it finds is lost if that is not the whole page.
+/// How far a query goes on the runtime's thread. If that is not to the end of the page, what it has found is thrown
+/// away, and another thread reads the page.
 #[derive(Clone, Copy)]
 struct Try {
     /// Entries that it looks at, and stored bytes of what it finds.

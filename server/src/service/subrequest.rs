@@ -1,7 +1,7 @@
 //! Requests within a batch: what they are about, and the operations of a change set.
 //!
-//! Invariant: the body of an operation is not read before it is allowed, and its table there. Nothing is done that
-//! the request alone would not ask for.
+//! Invariant: the body of an operation is not read before the operation is allowed and its table was found. A request
+//! asks for nothing else within a batch than outside of one.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -48,8 +48,7 @@ pub(super) struct Operation<'r> {
     pub(super) odata: ODataVersion,
 }
 
-/// What the operation before said besides its body: mostly what the next says too, as SDKs send the
-/// same with each.
+/// What the operation before said besides its body. SDKs send the same with each, so it mostly holds for the next too.
 pub(super) struct Known<'r> {
     /// The headers as they were sent, and those that mean something.
     sent: Headers<'r>,
@@ -221,8 +220,8 @@ pub(super) fn locate<'r>(
     Ok((address, query))
 }
 
-/// Refuses what alone would be refused for its `timeout` or `comp`, and what would be an operation on something else
-/// than entities by its `comp`: then for what there `can_be`.
+/// Refuses a `timeout` or `comp` that would be refused outside of a batch, and a `comp` that asks for an operation on
+/// something else than entities: the error of that says what there `can_be` instead.
 pub(super) fn check_query(
     query: &QueryString<'_>,
     resource: &Resource,

@@ -136,8 +136,8 @@ impl TableService {
     }
 }
 
-/// Does the operations of a change set, all or none. The request's share, which is for what is `held` of it, becomes
-/// one for what is decoded and for the answer too.
+/// Does the operations of a change set, all or none. The request's share of the budget, which is for `held` bytes,
+/// grows to be for what is decoded and for the answer too.
 async fn change_set(
     service: &TableService,
     call: &Call<'_>,

@@ -1,14 +1,17 @@
-//! [`Waits`]: on which thread a request waits for a disk.
+//! [`Waits`]: which thread waits for a disk when a request has to.
 //!
-//! Handing a read to another thread and taking its outcome back costs about what it takes to find
-//! and print fifty rows that are in memory; a sync that another thread does takes half as long
-//! again. But a thread of the runtime that waits for a disk serves no connection. So short reads run
-//! at once, and so do long reads and syncs of a request that is the only one; until one of
-//! them was slow, or a read had a disk read something while others came. Then all of its kind are
-//! handed over for a while that is [`PAUSES`] times as long. So those hold up a thread of the runtime
-//! for no more than a fifth of the time, and by one short read at a time where others are waiting.
+//! A thread of the runtime that waits for a disk serves no connection meanwhile. But to hand a read to another thread,
+//! and take back what it found, costs about as much as to find and print fifty rows that are in memory; a sync that is
+//! handed over takes half as long again. So this runs at once, on the runtime's thread:
 //!
-//! There are only so many threads for what is handed over. A read for which none is free in time is
+//! * short reads;
+//! * long reads and syncs of a request that is the only one under way.
+//!
+//! When one of these was slow, or a read waited for a disk while other requests were under way, all of its kind, reads
+//! or syncs, are handed over for [`PAUSES`] times as long as it took. So they hold up a thread of the runtime for no
+//! more than a fifth of the time, and where other requests wait, by one short read at a time.
+//!
+//! There are only so many threads for what is handed over. A read that none of them has begun after [`PATIENCE`] is
 //! given up.
 
 use std::sync::Arc;
@@ -22,11 +25,9 @@ use tokio::time::{Instant, timeout};
 use super::{disk_reads, failure};
 use crate::error::{ErrorCode, ServiceError};
 
-/// What takes longer waits for a disk, and a slow one if it is a sync. What only waits for a
-/// processor mostly takes less.
+/// A read that takes longer has waited for a disk, and a sync for a slow one. Waits for a processor are mostly shorter.
 pub(super) const QUICK: Duration = Duration::from_millis(5);
-/// A read that takes longer, as most do that wait for a disk, is asked whether it [had something read](disk_reads). Who
-/// lost the processor took as long.
+/// A read that takes longer may have waited for a disk, or for a processor: the system tells [which](disk_reads).
 const BRIEF: Duration = Duration::from_micros(150);
 /// For how long nothing runs at once after something slow, as a multiple of what that took.
 const PAUSES: u32 = 4;

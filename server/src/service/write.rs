@@ -210,8 +210,8 @@ impl<'r> Write<'r> {
         let keys = self.partition_key.len() + self.row_key.len();
         let address = ADDRESS_BYTES + ENCODED * keys;
         let properties = self.body.properties.len();
-        // As often as there are addresses, and with as many bytes as become of one: names are printed
-        // twice, and JSON escapes nothing that need not be escaped in what was sent, but quotes of XML.
+        // The factors are how often a text is printed, times how many bytes one of its bytes may become: names are
+        // printed twice, and JSON escapes nothing that was not escaped where it was sent, but quotes of XML.
         match echo.format {
             None => HEAD_BYTES + 2 * (base + address),
             Some(BodyFormat::Json(_)) => {

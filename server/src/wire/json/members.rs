@@ -1,8 +1,8 @@
 //! [`Members`]: the properties of an object that is read, by their names.
 //!
-//! Invariant: no name is twice among them. To find one takes no longer the more there are, whatever their names
-//! are, which clients choose: among few a filter tells that most names are new, and else all are looked at; more
-//! are in an index whose hashes nobody can foresee.
+//! Invariant: no name occurs twice, and to find one takes no longer the more there are, whatever names clients choose.
+//! As long as there are few, a filter tells that most names are new, and the others are looked for one by one; when
+//! there are more, all are in an index whose hashes nobody can foresee.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
