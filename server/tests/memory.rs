@@ -1,19 +1,17 @@
 //! What requests hold in memory while they wait, counted by the allocator of this binary: so its tests take turns.
 
+mod requests;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::time::SystemTime;
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{Response, StatusCode};
 use tablestone::{Database, Durability, Task};
 use tablestone_server::auth::{Account, SigningKey};
 use tablestone_server::body::AnswerBody;
 use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
-use tablestone_server::net::Peer;
 use tablestone_server::service::TableService;
 use tablestone_server::telemetry::Telemetry;
 use tokio::sync::Mutex;
@@ -71,21 +69,8 @@ async fn answer(
     path: &str,
     body: &str,
 ) -> Response<AnswerBody> {
-    let path = format!("/{DEVELOPMENT_ACCOUNT}{path}");
-    let date = httpdate::fmt_http_date(SystemTime::now());
-    let signed = path.split_once('?').map_or(&*path, |(path, _)| path);
-    let signature = SigningKey::parse(DEVELOPMENT_KEY).unwrap().sign(|signer| {
-        signer.line(&date).push("/").push(DEVELOPMENT_ACCOUNT).push(signed);
-    });
-    let request = Request::builder().method(method).uri(&path).header("Host", "localhost");
-    let request = request.header("x-ms-date", date).header("Accept", "application/json");
-    let is_batch = path.ends_with("$batch");
-    let kind = if is_batch { "multipart/mixed; boundary=b" } else { "application/json" };
-    let request = request.header("Content-Type", kind);
-    let authorization = format!("SharedKeyLite {DEVELOPMENT_ACCOUNT}:{signature}");
-    let request = request.header("Authorization", authorization);
-    let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-    service.handle(request, Peer { address: None, secure: false }).await
+    let headers = [("Host", "localhost"), ("Accept", "application/json")];
+    requests::answer(&service, method, path, &headers, body).await
 }
 
 /// More reads than there are threads for, which end when the sender is dropped.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tablestone::{Database, Entity, EntityTable, Options, Precondition, Recovery};
 
-use crate::support::{Server, Shell};
+use crate::support::{Server, Shell, with_engine};
 
 const ACCOUNT: &str = "devstoreaccount1";
 const PEOPLE: &str = "{\"PartitionKey\":\"a\",\"RowKey\":\"1\",\"Name\":\"Ann\"}\n\
@@ -58,14 +58,6 @@ fn flip_byte(path: &Path, at: u64) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[usize::try_from(at).unwrap()] ^= 0x40;
     std::fs::write(path, bytes).unwrap();
-}
-
-/// What this does to the directory's database, which it opens and closes.
-fn with_engine<T>(shell: &Shell, act: impl FnOnce(&Database) -> T) -> T {
-    let database = Database::open(shell.path("data"), Options::default()).unwrap();
-    let outcome = act(&database);
-    database.close().unwrap();
-    outcome
 }
 
 fn catalog(database: &Database) -> EntityTable {

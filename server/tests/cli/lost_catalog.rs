@@ -1,9 +1,9 @@
 //! `salvage` where the server's catalog of tables has lost its name, and not its rows.
 
 use serde_json::{Value, json};
-use tablestone::{Database, Entity, EntityTable, Options, Precondition};
+use tablestone::{Entity, EntityTable, Precondition};
 
-use crate::support::{Server, Shell};
+use crate::support::{Server, Shell, with_engine};
 
 const ONE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n";
 const OTHER: [&str; 4] = ["--data", "data", "--account", "other"];
@@ -11,13 +11,6 @@ const POLICIES: &str =
     "<SignedIdentifiers><SignedIdentifier><Id>a policy</Id></SignedIdentifier></SignedIdentifiers>";
 const SETTINGS: &str = "<StorageServiceProperties><Cors /></StorageServiceProperties>";
 const ID: &str = "a3a1f7b0-52d1-4c8e-9f6e-0d9c7b0f4e11";
-
-fn with_engine<T>(shell: &Shell, act: impl FnOnce(&Database) -> T) -> T {
-    let database = Database::open(shell.path("data"), Options::default()).unwrap();
-    let outcome = act(&database);
-    database.close().unwrap();
-    outcome
-}
 
 fn rows(table: &EntityTable) -> Vec<(String, String, Option<String>)> {
     let row = |row: Entity| {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
+use tablestone::{Database, Options};
 use tempfile::TempDir;
 
 use crate::processes::{self, Watched};
@@ -235,4 +236,12 @@ pub(crate) fn on_each_place(test: impl Fn(&Shell, &dyn Fn(&str, &[&str]) -> Ran)
     test(&shell, &|arguments, more| run(&["--data", "data"], arguments, more));
     let server = Server::start(&shell, "served");
     test(&shell, &|arguments, more| run(&["--url", &server.url], arguments, more));
+}
+
+/// What this does to the database of the shell's `data`, which it opens and closes.
+pub(crate) fn with_engine<T>(shell: &Shell, act: impl FnOnce(&Database) -> T) -> T {
+    let database = Database::open(shell.path("data"), Options::default()).unwrap();
+    let outcome = act(&database);
+    database.close().unwrap();
+    outcome
 }

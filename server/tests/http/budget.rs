@@ -1,15 +1,10 @@
 //! The memory for bodies: answers have their share of it until they are sent (R-S12).
 
-use std::time::SystemTime;
-
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use tablestone_server::auth::SigningKey;
+use http::Response;
 use tablestone_server::body::AnswerBody;
-use tablestone_server::config::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Limits};
-use tablestone_server::net::Peer;
+use tablestone_server::config::{DEVELOPMENT_ACCOUNT, Limits};
 
+use crate::requests;
 use crate::support::Server;
 
 /// The answer, of which nobody takes anything yet.
@@ -20,32 +15,7 @@ pub(crate) async fn ask(
     body: &str,
 ) -> Response<AnswerBody> {
     let headers = [("Host", "localhost"), ("Accept", "application/json;odata=fullmetadata")];
-    ask_as(server, method, path, &headers, body).await
-}
-
-async fn ask_as(
-    server: &Server,
-    method: &str,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &str,
-) -> Response<AnswerBody> {
-    let path = format!("/{DEVELOPMENT_ACCOUNT}{path}");
-    let date = httpdate::fmt_http_date(SystemTime::now());
-    let signed = path.split_once('?').map_or(&*path, |(path, _)| path);
-    let signature = SigningKey::parse(DEVELOPMENT_KEY).unwrap().sign(|signer| {
-        signer.line(&date).push("/").push(DEVELOPMENT_ACCOUNT).push(signed);
-    });
-    let authorization = format!("SharedKeyLite {DEVELOPMENT_ACCOUNT}:{signature}");
-    let content_type =
-        if path.ends_with("$batch") { "multipart/mixed; boundary=b" } else { "application/json" };
-    let request = Request::builder().method(method).uri(&path).header("x-ms-date", date);
-    let request = request.header("Authorization", authorization);
-    let request = request.header("Content-Type", content_type);
-    let request =
-        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-    let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-    server.service.handle(request, Peer { address: None, secure: false }).await
+    requests::answer(&server.service, method, path, &headers, body).await
 }
 
 /// A batch of one query.
@@ -133,7 +103,7 @@ async fn r_s12_answers_to_inserts_are_no_longer_than_foreseen() {
             };
             let path = format!("/{longest}");
             let (alone, batched) = (entity(form), entity(&form.to_uppercase()));
-            let answer = ask_as(&server, "POST", &path, headers, &alone).await;
+            let answer = requests::answer(&server.service, "POST", &path, headers, &alone).await;
             assert_eq!(answer.status(), if form == "p" { 204 } else { 201 }, "{at} {form}");
             let prefer = if form == "p" { "Prefer: return-no-content\r\n" } else { "" };
             let request =
@@ -143,7 +113,8 @@ async fn r_s12_answers_to_inserts_are_no_longer_than_foreseen() {
                  Content-Type: application/http\r\nContent-ID: {at}\r\n\r\n{request}{batched}\r\n\
                  --c--\r\n--b--\r\n"
             );
-            let answer = ask_as(&server, "POST", "/$batch", headers, &batch).await;
+            let answer =
+                requests::answer(&server.service, "POST", "/$batch", headers, &batch).await;
             let text = String::from_utf8_lossy(answer.body().bytes());
             let done = if form == "p" { "HTTP/1.1 204" } else { "HTTP/1.1 201" };
             assert!(answer.status() == 202 && text.contains(done), "{at} {form}: {text:.900}");

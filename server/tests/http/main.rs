@@ -26,6 +26,8 @@ mod process;
 #[path = "../processes/mod.rs"]
 mod processes;
 mod queries;
+#[path = "../requests/mod.rs"]
+mod requests;
 mod secondary;
 mod serving;
 mod support;
