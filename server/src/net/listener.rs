@@ -93,25 +93,9 @@ impl Listener {
             let places = Arc::new(Semaphore::new(self.limits.connections));
             let mut refusals = Refusals::new(self.limits.connections);
             let mut failures = Failures { untold: 0, next: Instant::now() };
-            loop {
-                let accepted = tokio::select! {
-                    accepted = self.socket.accept() => accepted,
-                    (refused, last) = refusals.untold() => {
-                        tracing::warn!(refused, %last, "connections refused: there are as many as may be");
-                        continue;
-                    }
-                    () = begun(&mut stopping) => break,
-                };
-                let (stream, address) = match accepted {
-                    Ok(accepted) => accepted,
-                    Err(error) => {
-                        if let Some(failed) = failures.count(Instant::now()) {
-                            tracing::warn!(failed, %error, "cannot accept a connection");
-                        }
-                        tokio::time::sleep(AFTER_FAILURE).await;
-                        continue;
-                    }
-                };
+            while let Some((stream, address)) =
+                self.accept(&mut refusals, &mut failures, &mut stopping).await
+            {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     refusals.count(address);
                     // Without a handshake, TLS has no words for it.
@@ -131,6 +115,35 @@ impl Listener {
             drop((self.socket, running));
             if timeout(self.limits.shutdown_time, ended.recv()).await.is_err() {
                 tracing::warn!("connections were cut off: their requests did not end in time");
+            }
+        }
+    }
+
+    /// The next connection, once there is one; `None` once a shutdown has begun. Meanwhile the log hears of what was
+    /// refused or failed.
+    async fn accept(
+        &self,
+        refusals: &mut Refusals,
+        failures: &mut Failures,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> Option<(TcpStream, SocketAddr)> {
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                (refused, last) = refusals.untold() => {
+                    tracing::warn!(refused, %last, "connections refused: there are as many as may be");
+                    continue;
+                }
+                () = begun(stopping) => return None,
+            };
+            match accepted {
+                Ok(accepted) => return Some(accepted),
+                Err(error) => {
+                    if let Some(failed) = failures.count(Instant::now()) {
+                        tracing::warn!(failed, %error, "cannot accept a connection");
+                    }
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
             }
         }
     }

@@ -157,23 +157,15 @@ impl TableService {
         let body = std::pin::pin!(body);
         let mut body = RequestBody::new(body);
         let outcome = self.answer(&head, &mut body, peer, &common, &mut known.action).await;
-        let outcome = outcome.map_err(|error| limits::told(error, &self.limits));
         let goes_on = match &outcome {
             Ok(_) => true,
             Err(_) => crate::body::discard(&head.headers, body, self.limits.body).await,
         };
-        let error_answer = match known.action {
-            Action::CreateTable | Action::InsertEntity => Answer::creation_error,
-            _ => Answer::error,
-        };
-        let answer = outcome.unwrap_or_else(|error| {
-            let query = head.uri.query().unwrap_or_default();
-            let format = QueryString::find(query, Parameter::Format);
-            error_answer(&error, format.as_deref(), &head.headers, &common)
-        });
+        let action = known.action;
+        let answer = outcome.unwrap_or_else(|error| self.failed(error, &head, &common, action));
         known.error = answer.error;
         let mut response = answer.into_response(&common);
-        if known.action != Action::Preflight {
+        if action != Action::Preflight {
             self.allow_origin(&head, response.headers_mut());
         }
         if !goes_on {
@@ -228,6 +220,18 @@ impl TableService {
         let call =
             Call { head, peer, verb, address, query, version, account, grant, common, limits };
         self.dispatch(&call, body, action).await
+    }
+
+    /// The answer to a request that failed.
+    fn failed(&self, error: ServiceError, head: &Parts, common: &Common, action: Action) -> Answer {
+        let error = limits::told(error, &self.limits);
+        let query = head.uri.query().unwrap_or_default();
+        let format = QueryString::find(query, Parameter::Format);
+        let error_answer = match action {
+            Action::CreateTable | Action::InsertEntity => Answer::creation_error,
+            _ => Answer::error,
+        };
+        error_answer(&error, format.as_deref(), &head.headers, common)
     }
 
     /// The account that a request is addressed to, and what its signature grants there. An account that does not exist
