@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use crate::error::{ErrorCode, ServiceError};
 
 /// What an account's read-only copy adds to the account's name in addresses.
-const SECONDARY: &str = "-secondary";
+pub(crate) const SECONDARY: &str = "-secondary";
 
 /// Where in an address the account's name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

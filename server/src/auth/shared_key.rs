@@ -9,7 +9,7 @@ use http::header;
 
 use super::key::Signer;
 use super::{Account, CLOCK_SKEW, Grant, Signed, refused};
-use crate::address::{Parameter, Style};
+use crate::address::{Parameter, SECONDARY, Style};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::names;
 
@@ -75,7 +75,7 @@ pub(super) fn authenticate(
     // SDKs sign the secondary's address as the primary's: with the account's own name, or, where
     // they put the secondary before the primary's path, that path.
     let primary = (request.place.secondary && request.place.style == Style::Path)
-        .then(|| request.path.split_once("-secondary"))
+        .then(|| request.path.split_once(SECONDARY))
         .flatten();
     if primary.is_some_and(|(account, rest)| signed(&[account, rest]) || signed(&[rest])) {
         return Ok(Grant::Key);

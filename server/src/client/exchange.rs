@@ -166,7 +166,7 @@ impl Client {
             Body::Delete => request.method(Method::DELETE),
             Body::Json(_) => request
                 .method(Method::POST)
-                .header("prefer", "return-no-content")
+                .header(names::PREFER, "return-no-content")
                 .header(header::CONTENT_TYPE, "application/json"),
             Body::Batch { content_type, ask_first, .. } => {
                 let request =

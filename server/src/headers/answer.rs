@@ -27,6 +27,7 @@ pub mod names {
         NEXT_PARTITION_KEY "x-ms-continuation-nextpartitionkey";
         NEXT_ROW_KEY "x-ms-continuation-nextrowkey";
         NEXT_TABLE_NAME "x-ms-continuation-nexttablename";
+        PREFER "prefer";
         PREFERENCE_APPLIED "preference-applied";
         REQUEST_ID "x-ms-request-id";
         VERSION "x-ms-version";

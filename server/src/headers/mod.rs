@@ -84,7 +84,7 @@ impl Preference {
     /// Reads `Prefer`; what else stands there is for others.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        let values = headers.get_all(names::PREFER).iter().filter_map(|value| value.to_str().ok());
         for preference in values.flat_map(|value| value.split(',')).map(str::trim) {
             if preference.eq_ignore_ascii_case("return-no-content") {
                 return Self::NoContent;

@@ -8,7 +8,7 @@ use super::account::AccountState;
 use super::catalog::TableState;
 use super::keys::check_table_name;
 use super::{Limits, limits};
-use crate::address::{Address, Parameter, QueryString, Style};
+use crate::address::{Address, Parameter, QueryString, SECONDARY, Style};
 use crate::auth::{Grant, Operation};
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{ApiVersion, BodyFormat, Common, MAX_HOST, Verb, host, response_format};
@@ -42,7 +42,7 @@ impl Call<'_> {
             base.push('/');
             base.push_str(&self.address.account);
             if self.address.secondary {
-                base.push_str("-secondary");
+                base.push_str(SECONDARY);
             }
         }
         base

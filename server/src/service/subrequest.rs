@@ -30,9 +30,8 @@ static MEANT: [HeaderName; 6] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
     names::HTTP_METHOD,
-    PREFER,
+    names::PREFER,
 ];
-const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What a change set can have.
 const ONLY_WRITES: &str = "In a change set a batch can have writes of entities.";
