@@ -171,6 +171,11 @@ impl<'r> Write<'r> {
         self.body.clone().with_keys(&*self.partition_key, &*self.row_key)
     }
 
+    /// An insert alone demands that there is no such entity.
+    fn is_insert(&self) -> bool {
+        self.precondition == Precondition::Absent
+    }
+
     pub(super) fn is_merge(&self) -> bool {
         self.kind == Kind::Merge
     }
@@ -204,7 +209,7 @@ impl<'r> Write<'r> {
     /// How many bytes its answer has at most, given those of its body as it was sent, and of the account's
     /// address.
     pub(super) fn answer_bytes(&self, echo: Echo, sent: usize, base: usize) -> usize {
-        if self.precondition != Precondition::Absent {
+        if !self.is_insert() {
             return HEAD_BYTES;
         }
         let keys = self.partition_key.len() + self.row_key.len();
@@ -234,7 +239,7 @@ impl<'r> Write<'r> {
         echo: Echo,
         answer: &mut impl Say,
     ) -> Result<(), ServiceError> {
-        if self.kind == Kind::Delete || self.precondition != Precondition::Absent {
+        if !self.is_insert() {
             answer.status(StatusCode::NO_CONTENT);
             if self.kind != Kind::Delete {
                 answer.header(&header::ETAG, &done.etag);
