@@ -18,8 +18,17 @@ pub(crate) fn part(request: &str, headers: &[&str], body: &str) -> String {
 }
 
 pub(crate) fn insert(row: &str) -> String {
+    insert_with(row, &["Prefer: return-no-content"])
+}
+
+pub(crate) fn insert_with(row: &str, headers: &[&str]) -> String {
     let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","N":1}}"#);
-    part(&format!("POST {BASE}/people"), &["Prefer: return-no-content"], &body)
+    part(&format!("POST {BASE}/people"), headers, &body)
+}
+
+/// A part with an identifier.
+pub(crate) fn identified(id: &str, part: &str) -> String {
+    part.replacen("\r\n\r\n", &format!("\r\nContent-ID: {id}\r\n\r\n"), 1)
 }
 
 pub(crate) fn write(method: &str, row: &str, headers: &[&str], body: &str) -> String {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::batch::{
-    BASE, TYPE, alone, change_set, failure, insert, part, parts, post, rows, write,
+    BASE, TYPE, alone, change_set, failure, identified, insert, insert_with, part, parts, post,
+    rows, write,
 };
 use crate::support::{Answer, SECOND_ACCOUNT, Server};
 
@@ -37,7 +38,6 @@ async fn r_s07_answers_are_those_of_operations_alone() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     assert_eq!(client.post("/Tables", r#"{"TableName":"others"}"#).await.status, 201);
-    let identified = insert("4").replacen("\r\n\r\n", "\r\nContent-ID: 4\r\n\r\n", 1);
     let operations = [
         insert("1"),
         insert("it's \u{e9}% 2"),
@@ -45,8 +45,8 @@ async fn r_s07_answers_are_those_of_operations_alone() {
         write("PUT", "5", &[], r#"{"A":1}"#),
         write("PUT", "6", &[], r#"{"A":1}"#),
         insert("3"),
-        identified,
-        insert("7").replace("Prefer: return-no-content\r\n", ""),
+        identified("4", &insert("4")),
+        insert_with("7", &[]),
         insert("8"),
         insert("9"),
         write("MERGE", "10", &[], r#"{"A":1}"#),
@@ -82,7 +82,7 @@ async fn r_s07_the_batch_says_what_its_operations_accept() {
         answer.get("odata.id").map(|id| id.as_str().expect("text").to_owned())
     };
     for row in ["a", "b"] {
-        let insertion = insert(row).replace("Prefer: return-no-content\r\n", "");
+        let insertion = insert_with(row, &[]);
         let query = part(&format!("GET {BASE}/people(PartitionKey='p',RowKey='{row}')"), &[], "");
         let bodies = [change_set(&[insertion]), alone(&query)];
         for body in bodies {
@@ -102,9 +102,8 @@ async fn r_s07_a_transaction_does_all_its_operations() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     assert_eq!(post(&mut client, &change_set(&["u", "m", "d"].map(insert))).await.status, 202);
-    let identified = insert("new").replacen("\r\n\r\n", "\r\nContent-ID: seven\r\n\r\n", 1);
     let body = change_set(&[
-        identified,
+        identified("seven", &insert("new")),
         write("PUT", "u", &["If-Match: *"], r#"{"A":"--changeset_c\r\n--batch_b--"}"#),
         write("MERGE", "m", &[], r#"{"A":2,"PartitionKey":"p","RowKey":"m"}"#),
         write("DELETE", "d", &["If-Match: *"], ""),
@@ -182,8 +181,8 @@ async fn r_s07_keys_of_operations_may_be_annotated() {
 async fn r_s07_inserts_are_answered_as_preferred() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
-    let unspecified = insert("a").replace("Prefer: return-no-content\r\n", "");
-    let content = insert("b").replace("return-no-content", "return-content");
+    let unspecified = insert_with("a", &[]);
+    let content = insert_with("b", &["Prefer: return-content"]);
     let parts = parts(&post(&mut client, &change_set(&[unspecified, content])).await);
     for (part, row, applied) in [(&parts[0], "a", None), (&parts[1], "b", Some("return-content"))] {
         assert_eq!(part.status, 201);
@@ -228,8 +227,8 @@ async fn r_s07_a_failed_insert_repeats_what_was_preferred() {
     for (failing, applied) in [
         (insert("there"), Some("return-no-content")),
         (insert("new"), Some("return-no-content")),
-        (insert("there").replace("return-no-content", "return-content"), Some("return-content")),
-        (insert("there").replace("Prefer: return-no-content\r\n", ""), None),
+        (insert_with("there", &["Prefer: return-content"]), Some("return-content")),
+        (insert_with("there", &[]), None),
         (write("PUT", "no", &["If-Match: *", quiet], "{}"), None),
         (write("POST", "no", &["X-HTTP-Method: MERGE", "If-Match: *", quiet], "{}"), None),
     ] {
@@ -355,7 +354,7 @@ async fn r_s07_parts_state_their_version() {
     let mut client = server.with_people().await;
     let done = change_set(&[
         insert("a"),
-        insert("b").replace("Prefer: return-no-content\r\n", ""),
+        insert_with("b", &[]),
         write("PUT", "c", &[], "{}"),
         write("MERGE", "d", &[], "{}"),
     ]);
@@ -381,17 +380,15 @@ async fn r_s07_a_failed_operation_keeps_its_identifier() {
     let server = Server::start().await;
     let mut client = server.with_people().await;
     client.post("/people", r#"{"PartitionKey":"p","RowKey":"there"}"#).await;
-    let identified = |row: usize, part: &str| {
-        part.replacen("\r\n\r\n", &format!("\r\nContent-ID: {row}\r\n\r\n"), 1)
-    };
     for second in
         [insert("there"), insert("0"), write("PUT", "x", &[], "{"), write("EAT", "x", &[], "")]
     {
-        let operations = [identified(7, &insert("0")), identified(8, &second)];
+        let operations = [identified("7", &insert("0")), identified("8", &second)];
         let failed = parts(&post(&mut client, &change_set(&operations)).await);
         assert_eq!((failed.len(), failed[0].header("Content-ID")), (1, Some("8")), "{second}");
     }
-    let many: Vec<_> = (0..101).map(|row| identified(row, &insert(&row.to_string()))).collect();
+    let many: Vec<_> =
+        (0..101).map(|row| row.to_string()).map(|row| identified(&row, &insert(&row))).collect();
     for operations in [&many[..], &[insert("there")]] {
         let failed = parts(&post(&mut client, &change_set(operations)).await);
         assert_eq!((failed.len(), failed[0].header("Content-ID")), (1, None));
