@@ -44,14 +44,14 @@ pub(super) fn write(
     local: &Local,
     table: &str,
     mode: Mode,
-    source: String,
+    source: &str,
     lines: impl Lines,
 ) -> Result<u64, Stopped> {
     if mode == Mode::InsertOrReplace {
         return replace(local, table, lines);
     }
     let mut read = 0;
-    let commits = Commits::new(local, table, mode, source)?;
+    let commits = Commits { table: open(local, table)?, mode, source, written: 0 };
     let outcome = feed(lines.inspect(|line| read += u64::from(line.is_ok())), commits);
     sync(local, read)?;
     outcome
@@ -98,25 +98,15 @@ fn open(local: &Local, table: &str) -> Result<EntityTable, Stopped> {
 }
 
 /// Writes each group as a transaction.
-pub(super) struct Commits {
+struct Commits<'a> {
     table: EntityTable,
     mode: Mode,
-    source: String,
+    /// What errors call the input.
+    source: &'a str,
     written: u64,
 }
 
-impl Commits {
-    pub(super) fn new(
-        local: &Local,
-        table: &str,
-        mode: Mode,
-        source: String,
-    ) -> Result<Self, Stopped> {
-        Ok(Self { table: open(local, table)?, mode, source, written: 0 })
-    }
-}
-
-impl Sink for Commits {
+impl Sink for Commits<'_> {
     fn write(&mut self, group: Group) -> Result<(), CliError> {
         let Some(first) = group.first() else {
             return Ok(());
@@ -136,7 +126,7 @@ impl Sink for Commits {
                 self.written += group.len() as u64;
                 Ok(())
             }
-            Err(error) => Err(place(error, &self.source, &group)),
+            Err(error) => Err(place(error, self.source, &group)),
         }
     }
 

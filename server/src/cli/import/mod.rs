@@ -145,7 +145,7 @@ impl Import {
         let target = Target::open(&store, &self.table)?;
         let began = Instant::now();
         let lines = first.map(Ok).into_iter().chain(&mut input);
-        let outcome = write(target, &self.table, self.mode, connections, source, lines);
+        let outcome = write(target, &self.table, self.mode, connections, &source, lines);
         drop(input);
         let rows = outcome?;
         let seconds = began.elapsed().as_secs_f64();
@@ -220,7 +220,7 @@ fn write(
     table: &str,
     mode: IfThere,
     connections: usize,
-    source: String,
+    source: &str,
     mut lines: impl Lines,
 ) -> Result<u64, Stopped> {
     let mode = Mode::from(mode);
@@ -235,7 +235,7 @@ fn write(
         }
         Target::Remote { client, is_new } => {
             let outcome = std::thread::scope(|scope| {
-                let work = remote::Work { client, table, mode, source: &source };
+                let work = remote::Work { client, table, mode, source };
                 feed(lines, remote::Pool::start(scope, connections, work))
             });
             outcome.inspect_err(|stopped| {
