@@ -30,7 +30,8 @@ pub enum Resource {
         /// Its RowKey.
         row_key: String,
     },
-    /// What nothing is: `t/Tables` or `t/Tables('s')`, which who has a table's address for the account's asks for.
+    /// `t/Tables` or `t/Tables('s')`, which are nothing: clients ask for them that have a table's address where the
+    /// account's belongs.
     TablesOf {
         /// The table's name in whatever case.
         table: String,

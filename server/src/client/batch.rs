@@ -30,12 +30,12 @@ pub enum Write {
     InsertOrMerge,
 }
 
-/// How large transactions may be that a server takes: as the service's may be until it refuses one.
+/// How large transactions may be: as large as the service's, until the server refuses one.
 #[derive(Debug)]
 pub(super) struct Most {
     operations: AtomicUsize,
     bytes: AtomicUsize,
-    /// It took so many bytes at once.
+    /// The most bytes of one that it has taken.
     taken: AtomicUsize,
 }
 

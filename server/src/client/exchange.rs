@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How often a server is asked for one more connection.
 const KNOCKS: u32 = 3;
 
-/// What the service tells nobody who may not know it, and a person wants to hear.
+/// What a person wants to hear where the service says less, as it tells strangers nothing.
 const WRONG_KEY: &str = "there is no such account, or its key is another (TABLESTONE_KEY)";
 
 /// What a request carries, which says its method too.
@@ -43,7 +43,7 @@ pub(super) enum Body<'a> {
 }
 
 impl Body<'_> {
-    /// Whether it is as well if the request is done twice: what is created is a table that is to be there.
+    /// Whether the request may as well be done twice: it reads, or creates a table that is only to be there.
     fn may_come_twice(self) -> bool {
         matches!(self, Self::None | Self::Json(_))
     }
@@ -95,8 +95,8 @@ pub(super) fn agent(connections: usize, certificates: &[CertificateDer<'static>]
 }
 
 impl Client {
-    /// Sends a request to a path of the account, with its query string, and again while the server
-    /// says that it is busy: it has done nothing then. So what may come twice is where it says nothing.
+    /// Sends a request to a path of the account, with its query string; and again while the server says that it is
+    /// busy, as it has done nothing then. A request that may come twice is sent again also if the connection was cut.
     pub(super) fn send(&self, target: &str, body: Body<'_>) -> Result<Answer, ClientError> {
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
@@ -111,9 +111,9 @@ impl Client {
         self.attempt(target, body)
     }
 
-    /// Whether there is a connection for this client too. A server that has none for it says so, or closes the
-    /// connection without a word: so this asks for something of which nothing is done. This process may have no
-    /// descriptor for one.
+    /// Whether the server has a connection left for this client. One that has none says so, or closes the connection
+    /// without a word: so it is asked by a read, which changes nothing. Nor is there a connection if this process has
+    /// no descriptor for one.
     pub(crate) fn is_let_in(&self) -> bool {
         (0..KNOCKS).any(|knock| {
             if knock > 0 {

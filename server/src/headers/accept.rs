@@ -71,8 +71,8 @@ pub fn request_format(
     supported(stated, version)
 }
 
-/// The form in which an error is told: that of an answer, where one can be told from the request, by a
-/// `$format` that there is or by `Accept`; where it is Atom, errors are XML of their own.
+/// The form of an error: as that of an answer, by `$format` if the answer can have the form that it names, else by
+/// `Accept`, else as the version has it. Where it is Atom, errors are XML documents of their own.
 #[must_use]
 pub fn error_format(
     format: Option<&str>,

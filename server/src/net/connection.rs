@@ -102,8 +102,8 @@ impl Drop for Answering {
 /// An answer's body; when it has been handed to the connection, the request has ended.
 struct Tracked {
     body: AnswerBody,
-    /// Whether the answer's head states that it is empty, though it need not: hyper leaves that out where it
-    /// is told beforehand that nothing comes.
+    /// Whether the head states a length of 0 though the status says so too. hyper takes that out if the body is at its
+    /// end before it is sent.
     is_stated: bool,
     _answering: Answering,
 }
