@@ -11,9 +11,7 @@ use crate::support::Client;
 #[tokio::test]
 async fn it_serves_and_stops_and_keeps_what_it_was_given() {
     let directory = TempDir::new().unwrap();
-    let admin = ["--admin", "127.0.0.1:0", "--access-log"];
-    let mut process = Process::start(tablestone(directory.path(), &admin));
-    let admin = process.address_after("/metrics on ");
+    let (mut process, admin) = Process::with_admin(directory.path(), &["--access-log"]);
     let address = process.address_after("listens on http://");
     let mut mine = client(address).await;
     assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
@@ -52,9 +50,9 @@ async fn it_serves_and_stops_and_keeps_what_it_was_given() {
 async fn operators_make_checkpoints() {
     let (directory, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let under = backups.path().join("tables");
-    let arguments = ["--admin", "127.0.0.1:0", "--checkpoints", under.to_str().unwrap()];
-    let mut process = Process::start(tablestone(directory.path(), &arguments));
-    let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+    let arguments = ["--checkpoints", under.to_str().unwrap()];
+    let (mut process, admin) = Process::with_admin(directory.path(), &arguments);
+    let mut operator = Client::connect(admin).await;
     let mut mine = client(process.address_after("listens on http://")).await;
     assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
     let mut dirs = Vec::new();
@@ -73,8 +71,8 @@ async fn operators_make_checkpoints() {
 
     let restored = TempDir::new().unwrap();
     std::fs::rename(&dirs[0], restored.path().join("data")).unwrap();
-    let mut process = Process::start(tablestone(restored.path(), &["--admin", "127.0.0.1:0"]));
-    let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+    let (mut process, admin) = Process::with_admin(restored.path(), &[]);
+    let mut operator = Client::connect(admin).await;
     let mut mine = client(process.address_after("listens on http://")).await;
     let rows = mine.get("/people()").await.json();
     let keys: Vec<_> = rows["value"].as_array().unwrap().iter().map(|row| &row["RowKey"]).collect();
@@ -90,9 +88,8 @@ async fn operators_make_checkpoints() {
 async fn r_s11_writes_are_synced_unless_somebody_says_otherwise() {
     for (arguments, is_synced) in [(&[][..], true), (&["--durability", "os"], false)] {
         let directory = TempDir::new().unwrap();
-        let arguments = [&["--admin", "127.0.0.1:0"], arguments].concat();
-        let mut process = Process::start(tablestone(directory.path(), &arguments));
-        let mut operator = Client::connect(process.address_after("/metrics on ")).await;
+        let (mut process, admin) = Process::with_admin(directory.path(), arguments);
+        let mut operator = Client::connect(admin).await;
         let mut mine = client(process.address_after("listens on http://")).await;
         assert_eq!(mine.post("/Tables", r#"{"TableName":"people"}"#).await.status, 201);
         let mut syncs = Vec::new();

@@ -43,6 +43,14 @@ impl Process {
         Self { child, log, _watched: watched }
     }
 
+    /// A server of a directory with a port for operators, and where that is. It is told before the data is open.
+    pub(crate) fn with_admin(directory: &Path, more: &[&str]) -> (Self, SocketAddr) {
+        let arguments = [&["--admin", "127.0.0.1:0"], more].concat();
+        let mut process = Self::start(tablestone(directory, &arguments));
+        let admin = process.address_after("/metrics on ");
+        (process, admin)
+    }
+
     /// All lines to the next that has a text in it.
     pub(crate) fn lines_to(&mut self, text: &str) -> String {
         let mut all = String::new();

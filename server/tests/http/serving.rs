@@ -45,9 +45,7 @@ async fn a_server_goes_on_when_nobody_reads_its_log() {
 #[tokio::test]
 async fn a_server_that_stops_says_so_until_requests_have_ended() {
     let directory = TempDir::new().unwrap();
-    let arguments = ["--admin", "127.0.0.1:0"];
-    let mut process = Process::start(tablestone(directory.path(), &arguments));
-    let admin = process.address_after("/metrics on ");
+    let (mut process, admin) = Process::with_admin(directory.path(), &[]);
     let mut client = client(process.address_after("listens on http://")).await;
     let body = r#"{"TableName":"people"}"#;
     let asks = [("Expect", "100-continue"), ("Content-Length", &*body.len().to_string())];
@@ -68,9 +66,7 @@ async fn a_server_that_stops_says_so_until_requests_have_ended() {
 #[tokio::test]
 async fn r_s12_few_operators_are_let_in() {
     let directory = TempDir::new().unwrap();
-    let arguments = ["--admin", "127.0.0.1:0"];
-    let mut process = Process::start(tablestone(directory.path(), &arguments));
-    let admin = process.address_after("/metrics on ");
+    let (mut process, admin) = Process::with_admin(directory.path(), &[]);
     let mut client = client(process.address_after("listens on http://")).await;
     let mut let_in = Vec::new();
     for _ in 0..64 {
@@ -87,11 +83,8 @@ async fn r_s12_few_operators_are_let_in() {
 #[test]
 fn a_server_can_be_stopped_before_it_listens() {
     let directory = TempDir::new().unwrap();
-    let arguments = ["--admin", "127.0.0.1:0"];
     for _ in 0..5 {
-        let mut process = Process::start(tablestone(directory.path(), &arguments));
-        // It says so before it opens the database.
-        process.address_after("/metrics on ");
+        let (process, _) = Process::with_admin(directory.path(), &[]);
         let log = process.stop();
         assert!(log.contains("tablestone is stopping"), "{log}");
     }
