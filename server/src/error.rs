@@ -120,6 +120,15 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+/// How much of a client's text an error shows, in characters: what errors say is in no budget, and each character may
+/// take seven times its bytes once it is escaped, twice in JSON.
+const SHOWN: usize = 60;
+
+/// The beginning of a client's text, for an error.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
 /// What the service says of some mistakes in place of its code's text.
 pub(crate) const NOT_PROCESSED: &str = "An error occurred while processing this request.";
 

@@ -1,8 +1,7 @@
 //! [`Resource`]: what of an account an address means, read and written.
 
 use super::text::{Plus, decode, push_key};
-use crate::error::{ErrorCode, ServiceError};
-use crate::wire::shown;
+use crate::error::{ErrorCode, ServiceError, shown};
 
 /// What of an account a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use super::{Limits, TableService, failure};
 use crate::address::Parameter;
 use crate::auth::{KeyRange, Operation};
 use crate::body::AnswerBody;
-use crate::error::{ErrorCode, ServiceError};
+use crate::error::{ErrorCode, ServiceError, shown};
 use crate::headers::{BodyFormat, names};
 use crate::wire::instant::now;
-use crate::wire::{Context, atom, continuation, json, shown};
+use crate::wire::{Context, atom, continuation, json};
 
 /// Room for a page's body, if the page may be short and if not: 1,000 entities of a few properties.
 const SHORT_BYTES: usize = 16 << 10;

@@ -8,8 +8,7 @@ use base64::Engine;
 use base64::alphabet::Alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use crate::error::{ErrorCode, ServiceError};
-use crate::wire::shown;
+use crate::error::{ErrorCode, ServiceError, shown};
 
 impl From<TokenError> for ServiceError {
     fn from(error: TokenError) -> Self {

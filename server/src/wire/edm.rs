@@ -8,8 +8,7 @@ use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use tablestone::{DateTime, Guid, ParseError, Value, ValueRef, ValueType};
 
-use super::shown;
-use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError};
+use crate::error::{ErrorCode, NOT_PROCESSED, ServiceError, shown};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,

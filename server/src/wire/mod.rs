@@ -12,8 +12,8 @@ pub mod continuation;
 pub mod edm;
 pub(crate) mod instant;
 pub mod json;
+mod names;
 mod select;
-mod shown;
 mod source;
 pub mod xml;
 
@@ -23,7 +23,6 @@ pub use select::Select;
 pub use source::{EntitySource, Written};
 
 pub(crate) use body::own_text;
-pub(crate) use shown::shown;
 
 /// Adds texts.
 fn put(out: &mut Vec<u8>, texts: &[&str]) {

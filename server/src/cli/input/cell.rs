@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use tablestone::{DateTime, Guid, Value, ValueType};
 
-use crate::wire::{edm, shown};
+use crate::error::shown;
+use crate::wire::edm;
 
 /// The type that was said of a column: `Population=Edm.Int64`.
 #[derive(Clone, Debug, PartialEq, Eq)]

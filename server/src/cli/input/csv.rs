@@ -9,7 +9,7 @@ use tablestone::{Entity, EntityLimits, Value, ValueType};
 use super::strict::Strict;
 use super::{ColumnType, Fault, Line, Mapping, Place, cell, longest_line};
 use crate::cli::output::{counted, first_of};
-use crate::wire::shown;
+use crate::error::shown;
 
 /// What follows a column's name in the name of the column of its types.
 const TYPE: &str = "@type";

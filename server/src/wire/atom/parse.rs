@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use tablestone::{Value, ValueType};
 
 use super::name::decode;
-use crate::error::{ErrorCode, ServiceError};
+use crate::error::{ErrorCode, ServiceError, shown};
 use crate::wire::edm::{self, ValueError};
-use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
+use crate::wire::names::{MAX_NAME_BYTES, shown_name};
 use crate::wire::xml::{Element, Namespace, XmlError};
 use crate::wire::{BodyValue, EntityBody};
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::error::{BatchError, BatchErrorKind};
-use crate::wire::{self, own_text};
+use crate::wire::own_text;
 
 /// Headers of a part or of a request in it. SDKs send about ten.
 const MAX_HEADERS: usize = 64;
@@ -116,7 +116,7 @@ fn find<'h>(headers: &'h [(&str, Cow<'_, str>)], name: &str) -> Option<&'h str> 
 
 /// The beginning of a line, for an error.
 fn shown(line: &[u8]) -> String {
-    wire::shown(&String::from_utf8_lossy(line))
+    crate::error::shown(&String::from_utf8_lossy(line))
 }
 
 /// A line that separates parts.
@@ -235,8 +235,9 @@ impl<'a> Parser<'a, '_> {
 
     /// As many bytes as the header says, after which only blanks may stand before a delimiter.
     fn sized_body(&mut self, length: &str) -> Result<&'a [u8], BatchError> {
-        let wrong =
-            || error(self.at, BatchErrorKind::ContentLength { length: wire::shown(length) });
+        let wrong = || {
+            error(self.at, BatchErrorKind::ContentLength { length: crate::error::shown(length) })
+        };
         let size: usize = length.parse().map_err(|_| wrong())?;
         let end = self.at.checked_add(size).ok_or_else(wrong)?;
         let body = self.body.get(self.at..end).ok_or_else(wrong)?;

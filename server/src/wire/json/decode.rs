@@ -12,8 +12,9 @@ use super::error::{JsonError, JsonErrorKind};
 use super::lexer::{Lexer, Token};
 use super::members::{Member, Members};
 use super::raw::Raw;
+use crate::error::shown;
 use crate::wire::EntityBody;
-use crate::wire::shown::{MAX_NAME_BYTES, shown, shown_name};
+use crate::wire::names::{MAX_NAME_BYTES, shown_name};
 
 /// Reads the body of a write.
 ///

@@ -5,7 +5,8 @@ use tablestone::DateTime;
 use super::error::XmlError;
 use super::print::{DECLARATION, element};
 use super::tree::Element;
-use crate::wire::{instant, put, shown};
+use crate::error::shown;
+use crate::wire::{instant, put};
 
 /// Policies a table may have.
 pub const MAX_IDENTIFIERS: usize = 5;

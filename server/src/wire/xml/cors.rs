@@ -3,7 +3,8 @@
 use super::error::XmlError;
 use super::print::element;
 use super::tree::Element;
-use crate::wire::{put, shown};
+use crate::error::shown;
+use crate::wire::put;
 
 /// Rules an account may have.
 pub const MAX_CORS_RULES: usize = 5;

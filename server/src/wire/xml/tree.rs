@@ -8,7 +8,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
 use super::error::XmlError;
-use crate::wire::shown;
+use crate::error::shown;
 
 /// Elements within elements. The deepest document, an Atom entry, has five.
 const MAX_DEPTH: usize = 16;
