@@ -7,7 +7,6 @@ mod limits;
 mod settings;
 mod units;
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -137,7 +136,7 @@ pub enum ConfigError {
 }
 
 /// How the server runs.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Where it listens.
     pub listen: SocketAddr,
@@ -163,24 +162,6 @@ pub struct Config {
     pub limits: Limits,
     /// Whether each request is logged.
     pub access_log: bool,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let accounts: Vec<_> = self.accounts.iter().map(Account::name).collect();
-        f.debug_struct("Config")
-            .field("listen", &self.listen)
-            .field("admin", &self.admin)
-            .field("data", &self.data)
-            .field("checkpoints", &self.checkpoints)
-            .field("accounts", &accounts)
-            .field("tls", &self.tls)
-            .field("durability", &self.durability)
-            .field("memory", &self.memory)
-            .field("compression", &self.compression)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What somebody said of the configuration: each part may be left out.
