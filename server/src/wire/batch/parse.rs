@@ -68,14 +68,6 @@ pub struct SubRequest<'a> {
     pub body: &'a [u8],
 }
 
-impl SubRequest<'_> {
-    /// The value of the first header of this name, in any case.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        find(&self.headers, name)
-    }
-}
-
 /// Takes apart the body of a `$batch` request with this Content-Type.
 ///
 /// # Errors
@@ -109,7 +101,7 @@ fn boundary(content_type: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-fn find<'h>(headers: &'h [(&str, Cow<'_, str>)], name: &str) -> Option<&'h str> {
+pub(super) fn find<'h>(headers: &'h [(&str, Cow<'_, str>)], name: &str) -> Option<&'h str> {
     let found = headers.iter().find(|(at, _)| at.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.as_ref())
 }
