@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::entity::EntityLimits;
 use crate::env::{Env, RealEnv};
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::reference::LARGE_VALUE_BYTES;
 
 /// When a commit is acknowledged (R-E10), unless it asks for more: [`Commit::durable`](crate::Commit::durable).
@@ -119,6 +119,19 @@ pub enum Recovery {
     /// the manifest has some of that, or in files that had been replaced and were not removed yet. If it is cut
     /// off, by power or an error, it has to be done again: until then any other opening is refused.
     Salvage,
+}
+
+impl Recovery {
+    /// The damage that an opening goes on without: any under [`Salvage`](Self::Salvage).
+    ///
+    /// # Errors
+    /// The error itself, if it is no damage, or the opening is strict.
+    pub(crate) fn tolerate(self, error: Error) -> Result<Corruption> {
+        match error {
+            Error::Corruption(damage) if self == Self::Salvage => Ok(*damage),
+            error => Err(error),
+        }
+    }
 }
 
 /// How to open a database. The defaults suit a server; tests mostly set `memory_budget` and `env`.

@@ -174,8 +174,7 @@ impl Opening<'_> {
     fn cut_off(&self) -> Result<Option<Corruption>> {
         match salvage::check(self.disk, self.dir) {
             Ok(()) => Ok(None),
-            Err(Error::Corruption(corruption)) if self.is_salvage() => Ok(Some(*corruption)),
-            Err(error) => Err(error),
+            Err(error) => self.recovery.tolerate(error).map(Some),
         }
     }
 
@@ -213,14 +212,14 @@ impl Opening<'_> {
             let path = self.dir.join(sst::file_name(record.meta.id));
             match self.open_file(&record, &path, &every) {
                 Ok(file) => files.push((record.level, Arc::new(file))),
-                Err(Error::Corruption(corruption)) if self.is_salvage() => {
+                Err(error) => {
+                    let corruption = self.recovery.tolerate(error)?;
                     salvage::begin(self.disk, self.dir)?;
                     let kept = self.keep_whole(&record, &path, &every, *next_file)?;
                     *next_file = next_file.next();
-                    lost.push(self.set_aside(&record, &path, kept.as_ref(), *corruption));
+                    lost.push(self.set_aside(&record, &path, kept.as_ref(), corruption));
                     files.extend(kept.map(|file| (record.level, Arc::new(file))));
                 }
-                Err(error) => return Err(error),
             }
         }
         let tombstones = RangeTombstones::new(inventory.tombstones.into_iter().collect());
@@ -241,10 +240,7 @@ impl Opening<'_> {
         for id in segments.collect::<BTreeSet<_>>() {
             match ValueFile::open(&context, id) {
                 Ok(file) => values.push(Arc::new(file)),
-                Err(Error::Corruption(corruption)) if self.is_salvage() => {
-                    lost.push(*corruption);
-                }
-                Err(error) => return Err(error),
+                Err(error) => lost.push(self.recovery.tolerate(error)?),
             }
         }
         Ok(values)

@@ -116,10 +116,7 @@ fn salvage(
     error: Error,
     mode: Recovery,
 ) -> Result<Option<Recovered>> {
-    let corruption = match error {
-        Error::Corruption(corruption) if mode == Recovery::Salvage => *corruption,
-        error => return Err(error),
-    };
+    let corruption = mode.tolerate(error)?;
     let mut ids: Vec<_> = names.iter().filter_map(|n| ManifestId::from_file_name(n)).collect();
     ids.sort_by(|a, b| b.cmp(a));
     let newest = newest_manifest(names);

@@ -263,13 +263,8 @@ impl Replay<'_> {
     }
 
     fn note(&mut self, error: Error) -> Result<()> {
-        match (self.mode, error) {
-            (Recovery::Salvage, Error::Corruption(damage)) => {
-                self.lost.push(*damage);
-                Ok(())
-            }
-            (_, error) => Err(error),
-        }
+        self.lost.push(self.mode.tolerate(error)?);
+        Ok(())
     }
 
     fn segment(&mut self, id: SegmentId, later: &[SegmentId], visit: &mut Visit<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::record::{ALIGNMENT, Header, NOTHING_DURABLE};
 use super::scan::{Item, Scan};
 use super::segment::{self, SegmentId};
-use crate::error::{Corruption, Damage, Error, Result};
+use crate::error::{Corruption, Damage, Result};
 use crate::options::Recovery;
 use crate::version::Version;
 
@@ -128,12 +128,9 @@ pub(super) fn walk(
             Item::Batch { version, durable_end, payload, next } => {
                 let offset = next - payload.len().next_multiple_of(ALIGNMENT) as u64;
                 let record = ReplayedRecord { version, segment, payload, file: &path, offset };
-                match visit(record) {
-                    Err(Error::Corruption(damage)) if mode == Recovery::Salvage => {
-                        walk.damages.push(*damage);
-                        walk.refused.push(version);
-                    }
-                    outcome => outcome?,
+                if let Err(error) = visit(record) {
+                    walk.damages.push(mode.tolerate(error)?);
+                    walk.refused.push(version);
                 }
                 walk.records += 1;
                 walk.bytes += next - at;
@@ -156,10 +153,7 @@ pub(super) fn walk(
             Proof::Referred => "a whole record or the seal, as table files refer to this segment",
         };
         let damage = Damage::new(at, expected, bad);
-        match (mode, damage.in_file(&path, 0)) {
-            (Recovery::Salvage, Error::Corruption(damage)) => walk.damages.push(*damage),
-            (_, error) => return Err(error),
-        }
+        walk.damages.push(mode.tolerate(damage.in_file(&path, 0))?);
         match scan.find(at + ALIGNMENT as u64, |header| header.version >= walk.last)? {
             Some(next) => walk.end = next,
             None => return Ok(walk),
