@@ -16,15 +16,17 @@ use self::loads::Loads;
 pub(super) use self::loads::{Begun, LOADS, LoadedName};
 use self::registry::Registry;
 use crate::activity::Activity;
-use crate::commit::{Applied, FewRows, Incarnation, Payload, Pipeline, Prepared};
+use crate::commit::{Applied, FewRows, Incarnation, Payload, Pipeline, Prepared, check_limit};
 use crate::entry::Kind;
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Error, Limit, Result};
 use crate::key::{self, TableId};
 use crate::read;
 use crate::sst::Lookup;
 use crate::varint::{push_varint, read_varint};
 use crate::version::Version;
 
+/// Longest table name in bytes.
+const TABLE_NAME_BYTES: usize = 512;
 /// RowKey of the entity that holds the next table id.
 const NEXT_ID: &[u8] = b"";
 /// PartitionKey of the names.
@@ -245,6 +247,13 @@ impl Catalog {
     pub(super) fn activity(&self) -> Activity {
         self.open.activity()
     }
+}
+
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::InvalidArgument("a table's name cannot be empty".into()));
+    }
+    check_limit(Limit::TableName, name.len(), TABLE_NAME_BYTES)
 }
 
 /// The next id, if the name is free. The caller has the latch of the names.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::catalog::{Catalog, TableList};
+use super::catalog::{Catalog, TableList, check_name};
 use super::load::{self, TableLoader};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
@@ -12,15 +12,13 @@ use super::strays;
 use super::table::Table;
 use super::task::Task;
 use super::view::{catalog, list_names};
-use crate::commit::{self, Applied, Commit, Incarnation, Pipeline, RecoveryReport, check_limit};
+use crate::commit::{self, Applied, Commit, Incarnation, Pipeline, RecoveryReport};
 use crate::env::{Jobs, LockGuard};
-use crate::error::{Corruption, Error, Limit, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::options::{Options, Recovery};
 use crate::salvage;
 use crate::version::Version;
 
-/// Longest table name in bytes.
-const TABLE_NAME_BYTES: usize = 512;
 /// Closing flushes a memtable larger than this, so that the next opening replays little.
 const REPLAY_AT_MOST: usize = 4 << 20;
 
@@ -81,22 +79,16 @@ impl Database {
             _lock: opened.lock,
         };
         let (inner, mut report) = (Arc::new(inner), opened.report);
-        let salvages = inner.pipeline.options().recovery == Recovery::Salvage;
-        let read_only = inner.pipeline.options().read_only;
-        let keeps_rows = salvages && !report.lost.is_empty();
-        let unfinished =
-            if read_only { Ok(()) } else { load::abandon_unfinished(&inner, keeps_rows) };
-        let strays = || if salvages { strays::name_strays(&inner) } else { Ok(Vec::new()) };
-        match unfinished.and_then(|()| strays()) {
+        let options = inner.pipeline.options();
+        match inner.mend_catalog(!report.lost.is_empty()) {
             Ok(renamed) => report.renamed_tables = renamed,
             // The tables whose names can be read are there nevertheless.
-            Err(Error::Corruption(damage)) if salvages => report.lost.push(*damage),
-            Err(error) => return Err(error),
+            Err(error) => report.lost.push(options.recovery.tolerate(error)?),
         }
-        if salvages {
-            // What was damaged is gone durably: so has to be there what takes its place.
+        if options.recovery == Recovery::Salvage {
+            // What was damaged is gone durably: what takes its place has to be durable, too.
             inner.pipeline.sync()?;
-            salvage::end(&*inner.pipeline.options().env.disk(), &inner.dir)?;
+            salvage::end(&*options.env.disk(), &inner.dir)?;
         }
         Ok(Self { inner, report: Arc::new(report) })
     }
@@ -390,6 +382,19 @@ impl Database {
 }
 
 impl Inner {
+    /// Forgets loads that were cut off, with their rows unless the commit that ended one may be lost; salvage then
+    /// gives names to tables that have lost theirs. Returns these names.
+    fn mend_catalog(self: &Arc<Self>, keeps_rows: bool) -> Result<Vec<String>> {
+        let options = self.pipeline.options();
+        if !options.read_only {
+            load::abandon_unfinished(self, keeps_rows)?;
+        }
+        match options.recovery {
+            Recovery::Strict => Ok(Vec::new()),
+            Recovery::Salvage => strays::name_strays(self),
+        }
+    }
+
     pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
@@ -436,13 +441,6 @@ impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database").field("dir", &self.inner.dir).finish_non_exhaustive()
     }
-}
-
-pub(super) fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() {
-        return Err(Error::InvalidArgument("a table's name cannot be empty".into()));
-    }
-    check_limit(Limit::TableName, name.len(), TABLE_NAME_BYTES)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::catalog::TableList;
-use super::database::{Inner, check_name};
+use super::catalog::check_name;
+use super::database::Inner;
 use super::view::{TableView, catalog, list_names};
 use crate::commit::Incarnation;
 use crate::error::Result;
