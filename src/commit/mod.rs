@@ -31,7 +31,7 @@ mod replay;
 mod reserve;
 mod sequence;
 mod submit;
-mod values;
+mod tree_log;
 mod waiters;
 
 pub(crate) use batch::{BatchWrite, Incarnation};

@@ -35,11 +35,11 @@ use super::payload::Shared;
 use super::relay::Relay;
 use super::reserve::Reserve;
 use super::sequence::{Sequencer, Spare};
-use super::values::LargeValues;
+use super::tree_log::PipelineLog;
 use super::waiters::{WaiterKey, Waiters};
 use crate::env::{Clock, Jobs, Queued};
 use crate::error::{Error, Result};
-use crate::levels::{self, Admission, Flushed, Tree, View};
+use crate::levels::{self, Admission, Tree, View};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::version::Version;
@@ -139,22 +139,13 @@ impl Pipeline {
             counters: CachePadded::default(),
             this: Weak::clone(this),
         });
-        let segments = Arc::clone(&pipeline.segments);
-        let release = move |flushed: Flushed| {
-            report_segments(segments.remove_before(flushed.log_start));
-        };
-        pipeline.tree.set_on_flushed(Box::new(release));
-        pipeline.tree.set_value_log(Box::new(LargeValues::new(&pipeline)));
-        let with = |act: fn(&Self)| {
-            let this = Weak::clone(&pipeline.this);
-            Box::new(move || {
-                if let Some(pipeline) = this.upgrade() {
-                    act(&pipeline);
-                }
-            })
-        };
-        pipeline.tree.set_on_full(with(Self::make_room));
-        pipeline.segments.set_last_resort(with(Self::use_reserve));
+        pipeline.tree.set_log(Box::new(PipelineLog::new(&pipeline)));
+        let this = Weak::clone(&pipeline.this);
+        pipeline.segments.set_last_resort(Box::new(move || {
+            if let Some(pipeline) = this.upgrade() {
+                pipeline.use_reserve();
+            }
+        }));
         pipeline
     }
 
@@ -349,7 +340,7 @@ impl Pipeline {
 
     /// The disk is full: what is there for segments to come goes, and files of which nothing is left. And so that the
     /// next flush leaves out what was deleted since the last one began, it has what deletes it.
-    fn make_room(&self) {
+    pub(super) fn make_room(&self) {
         report_segments(self.segments.give_way());
         if self.tree.view().active.has_range_tombstones() {
             self.freeze_for_deletions();

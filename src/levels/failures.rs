@@ -200,8 +200,8 @@ impl Tree {
         tracing::error!(cause = %error.chain(), "{what}");
         if error.is_full() {
             self.schedule.lock().is_full = true;
-            if let Some(make_room) = self.on_full.get() {
-                make_room();
+            if let Some(log) = self.log.get() {
+                log.make_room();
             }
         }
     }

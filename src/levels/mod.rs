@@ -62,8 +62,8 @@ pub(crate) use recover::is_ours;
 pub(crate) use reserved::Reservation;
 pub(crate) use separate::is_mostly_large;
 pub use stats::LevelStats;
-pub(crate) use tree::{Flushed, OpenContext, Opened, Tree};
-pub(crate) use values::{FlushedLog, ValueLog, Values};
+pub(crate) use tree::{Flushed, FlushedLog, OpenContext, Opened, Tree, TreeLog};
+pub(crate) use values::Values;
 pub(crate) use view::View;
 #[cfg(test)]
 pub(crate) use {

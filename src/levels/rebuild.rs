@@ -117,8 +117,8 @@ impl Tree {
             ..Change::default()
         })?;
         self.keep_values();
-        if let Some(hook) = self.on_flushed.get() {
-            hook(flushed);
+        if let Some(log) = self.log.get() {
+            log.flushed(flushed);
         }
         Ok(())
     }

@@ -375,8 +375,8 @@ impl Tree {
             schedule.is_full &= schedule.compacting.cause().is_some();
             schedule.quiet.end(self.clock.monotonic());
             drop(schedule);
-            if let Some(hook) = self.on_flushed.get() {
-                hook(flushed);
+            if let Some(log) = self.log.get() {
+                log.flushed(flushed);
             }
             self.schedule_compactions();
             // Last: who is woken may close the database, and others then have its directory.

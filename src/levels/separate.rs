@@ -56,7 +56,7 @@ impl Separation {
 impl Tree {
     /// What of frozen memtables up to `last` can stay in the log. All of it is published.
     pub(super) fn separate(&self, batch: &[Frozen], last: Version) -> Result<Separation> {
-        let Some(log) = self.value_log.get() else { return Ok(Separation::default()) };
+        let Some(log) = self.log.get() else { return Ok(Separation::default()) };
         if !batch.iter().any(|frozen| is_mostly_large(&frozen.memtable)) {
             return Ok(Separation::default());
         }
@@ -87,7 +87,7 @@ impl Tree {
 impl Separation {
     /// The log's first segment that is needed once all up to `last` is in table files, which are written.
     pub(super) fn log_start(&self, tree: &Tree, last: Version) -> Option<SegmentId> {
-        self.log_start.or_else(|| tree.value_log.get()?.release_segment(last))
+        self.log_start.or_else(|| tree.log.get()?.release_segment(last))
     }
 
     fn find_places(&mut self, batch: &[Frozen]) {

@@ -16,7 +16,6 @@ use super::reserved::Reserved;
 use super::schedule::Schedule;
 use super::snapshots::Snapshots;
 use super::state::{Change, LevelState};
-use super::values::ValueLog;
 use super::view::{View, Views};
 use crate::cache::BlockCache;
 use crate::env::{Clock, Disk, Jobs, Queued, damaged_name};
@@ -26,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::options::{Options, ReadMode, Sizing};
 use crate::sst::FileId;
 use crate::version::Version;
-use crate::wal::SegmentId;
+use crate::wal::{SealedSegment, SegmentId};
 
 /// What a tree is opened with.
 pub(crate) struct OpenContext<'a> {
@@ -58,11 +57,29 @@ pub(crate) struct Flushed {
     pub(crate) log_start: SegmentId,
 }
 
-/// Called after each flush, on the thread that flushed, with no lock held.
-pub(crate) type OnFlushed = Box<dyn Fn(Flushed) + Send + Sync>;
+/// What a tree asks of the log whose commits it flushes. Without one all values go to table files.
+pub(crate) trait TreeLog: Send + Sync {
+    /// Ends the segment that is written, if nothing in it is later than `last`, which is published.
+    /// Waits until what ended is durable.
+    fn end_segment(&self, last: Version) -> FlushedLog;
+    /// As [`end_segment`](Self::end_segment) for who keeps nothing of it, if that gives back space; what is
+    /// kept for later commits goes then, too. Waits for no sync; gives the first segment that is still needed.
+    fn release_segment(&self, last: Version) -> Option<SegmentId>;
+    /// From now on a segment is a file of values.
+    fn keep(&self, segment: SegmentId);
+    /// A flush has ended: called on the thread that flushed, with no lock held.
+    fn flushed(&self, flushed: Flushed);
+    /// Background work found the disk full: gives back what can be spared.
+    fn make_room(&self);
+}
 
-/// Makes room on a disk that is full.
-pub(crate) type OnFull = Box<dyn Fn() + Send + Sync>;
+/// The log up to a version that is being flushed.
+pub(crate) struct FlushedLog {
+    /// The first segment that is still needed afterwards.
+    pub(crate) start: SegmentId,
+    /// Segments before it, oldest first; all of them are durable.
+    pub(crate) sealed: Vec<SealedSegment>,
+}
 
 /// Memtables, table files, and the background work that moves entries from the ones to the others.
 pub(crate) struct Tree {
@@ -94,10 +111,8 @@ pub(crate) struct Tree {
     pub(super) release_look_queued: Queued,
     /// Flushes and compactions under way give up: the log still has what was not flushed.
     pub(super) closing: AtomicBool,
-    pub(super) on_flushed: OnceLock<OnFlushed>,
-    pub(super) on_full: OnceLock<OnFull>,
     pub(super) out_of_room: AtomicBool,
-    pub(super) value_log: OnceLock<Box<dyn ValueLog>>,
+    pub(super) log: OnceLock<Box<dyn TreeLog>>,
     pub(super) waiters: WaitList,
     pub(super) turnstile: Turnstile,
     /// Writes were stopped when last asked; for messages only.
@@ -158,10 +173,8 @@ impl Tree {
             flush_queued: Queued::default(),
             release_look_queued: Queued::default(),
             closing: AtomicBool::new(false),
-            on_flushed: OnceLock::new(),
-            on_full: OnceLock::new(),
             out_of_room: AtomicBool::new(false),
-            value_log: OnceLock::new(),
+            log: OnceLock::new(),
             waiters: WaitList::default(),
             turnstile: Turnstile::default(),
             is_stalled: AtomicBool::new(false),
@@ -200,18 +213,8 @@ impl Tree {
     }
 
     /// To be called once, before [`start`](Tree::start).
-    pub(crate) fn set_on_flushed(&self, hook: OnFlushed) {
-        let _ = self.on_flushed.set(hook);
-    }
-
-    /// To be called once, before [`start`](Tree::start): what to do where background work finds no room on the disk.
-    pub(crate) fn set_on_full(&self, hook: OnFull) {
-        let _ = self.on_full.set(hook);
-    }
-
-    /// To be called once, before [`start`](Tree::start). Without it all values go to table files.
-    pub(crate) fn set_value_log(&self, log: Box<dyn ValueLog>) {
-        let _ = self.value_log.set(log);
+    pub(crate) fn set_log(&self, log: Box<dyn TreeLog>) {
+        let _ = self.log.set(log);
     }
 
     /// The newest view; good for reads at the version of a live snapshot, and at
@@ -308,7 +311,7 @@ impl Tree {
 
     /// The manifest refers to these log segments: they are the log's no longer.
     pub(super) fn keep_segments(&self, segments: impl Iterator<Item = SegmentId>) {
-        if let Some(log) = self.value_log.get() {
+        if let Some(log) = self.log.get() {
             segments.for_each(|segment| log.keep(segment));
         }
     }

@@ -13,28 +13,7 @@ use super::file::TableFile;
 use super::value_file::{ValueFile, missing};
 use crate::error::Result;
 use crate::reference::Reference;
-use crate::version::Version;
-use crate::wal::{SealedSegment, SegmentId};
-
-/// What flushes ask of the log.
-pub(crate) trait ValueLog: Send + Sync {
-    /// Ends the segment that is written, if nothing in it is later than `last`, which is published.
-    /// Waits until what ended is durable.
-    fn end_segment(&self, last: Version) -> FlushedLog;
-    /// As [`end_segment`](Self::end_segment) for who keeps nothing of it, if that gives back space; what is
-    /// kept for later commits goes then, too. Waits for no sync; gives the first segment that is still needed.
-    fn release_segment(&self, last: Version) -> Option<SegmentId>;
-    /// From now on a segment is a file of values.
-    fn keep(&self, segment: SegmentId);
-}
-
-/// The log up to a version that is being flushed.
-pub(crate) struct FlushedLog {
-    /// The first segment that is still needed afterwards.
-    pub(crate) start: SegmentId,
-    /// Segments before it, oldest first; all of them are durable.
-    pub(crate) sealed: Vec<SealedSegment>,
-}
+use crate::wal::SegmentId;
 
 /// A reference that stored bytes are. They passed the checksum of their block, so that only a writer
 /// who is wrong made them; where, the caller knows.

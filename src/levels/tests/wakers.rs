@@ -88,6 +88,27 @@ impl Wake for Closer {
     }
 }
 
+/// A log that hears of flushes, and keeps nothing.
+struct Listening(Arc<AtomicBool>);
+
+impl TreeLog for Listening {
+    fn end_segment(&self, _last: Version) -> FlushedLog {
+        FlushedLog { start: SegmentId::FIRST, sealed: Vec::new() }
+    }
+
+    fn release_segment(&self, _last: Version) -> Option<SegmentId> {
+        None
+    }
+
+    fn keep(&self, _segment: SegmentId) {}
+
+    fn flushed(&self, _flushed: Flushed) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn make_room(&self) {}
+}
+
 #[test]
 fn a_flush_does_nothing_more_once_a_waker_closed_the_tree() {
     check_closing(Op::Put(b"late".to_vec(), Vec::new()));
@@ -97,8 +118,7 @@ fn a_flush_does_nothing_more_once_a_waker_closed_the_tree() {
 fn check_closing(late: Op) {
     let mut world = World::new(1);
     let (log_heard, woken) = <(Arc<AtomicBool>, Arc<OnceLock<_>>)>::default();
-    let heard = Arc::clone(&log_heard);
-    world.tree.set_on_flushed(Box::new(move |_| heard.store(true, Ordering::Relaxed)));
+    world.tree.set_log(Box::new(Listening(Arc::clone(&log_heard))));
     world.put("a", "b");
     let last = v(world.log.len() as u64 + 1);
     let (tree, env) = (Arc::downgrade(&world.tree), world.env.clone());

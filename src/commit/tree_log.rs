@@ -1,4 +1,6 @@
-//! What flushes ask of the log: about the large values in it, and to give back its space.
+//! What the tree asks of the log: the segments of large values, and to give back space.
+//!
+//! Invariant: nothing here keeps the pipeline alive, which owns the tree.
 
 use std::sync::{Arc, Weak};
 
@@ -6,24 +8,24 @@ use super::driver::report_segments;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
 use crate::error::Result;
-use crate::levels::{FlushedLog, ValueLog};
+use crate::levels::{Flushed, FlushedLog, TreeLog};
 use crate::version::Version;
 use crate::wal::{SealedSegment, SegmentId, Segments};
 
-/// The log of a pipeline, which the tree must not keep alive.
-pub(super) struct LargeValues {
+/// The log of a pipeline, as its tree has it.
+pub(super) struct PipelineLog {
     pipeline: Weak<Pipeline>,
     segments: Arc<Segments>,
 }
 
-impl LargeValues {
+impl PipelineLog {
     pub(super) fn new(pipeline: &Arc<Pipeline>) -> Self {
         let segments = Arc::clone(&pipeline.segments);
         Self { pipeline: Arc::downgrade(pipeline), segments }
     }
 }
 
-impl ValueLog for LargeValues {
+impl TreeLog for PipelineLog {
     fn end_segment(&self, last: Version) -> FlushedLog {
         let sealed = self.pipeline.upgrade().map(|pipeline| pipeline.durable_segments(last));
         FlushedLog { start: self.segments.first_needed(last), sealed: sealed.unwrap_or_default() }
@@ -36,6 +38,16 @@ impl ValueLog for LargeValues {
 
     fn keep(&self, segment: SegmentId) {
         report_segments(self.segments.keep(segment));
+    }
+
+    fn flushed(&self, flushed: Flushed) {
+        report_segments(self.segments.remove_before(flushed.log_start));
+    }
+
+    fn make_room(&self) {
+        if let Some(pipeline) = self.pipeline.upgrade() {
+            pipeline.make_room();
+        }
     }
 }
 
