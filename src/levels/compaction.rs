@@ -22,7 +22,7 @@ use crate::env::Deferred;
 use crate::error::{Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::FileId;
-use crate::tombstone::{RangeTombstone, RangeTombstones};
+use crate::tombstone::RangeTombstone;
 use crate::version::Version;
 
 /// A flush ends a file at this many times the usual size only: every file in level 0 is one more
@@ -107,16 +107,16 @@ impl Deeper<'_> {
 }
 
 /// Copies what the rule keeps, from where the merge stands to the first key that is not before `until`, if that is given;
-/// what range tombstones cover may be passed over without being read.
+/// what range tombstones cover may be passed over without being read. Gives the files, durable, in the order of keys.
 pub(super) fn rewrite(
     merge: &mut Merge<'_, TableFile>,
     until: Option<&[u8]>,
-    rule: &mut Rule,
+    mut rule: Rule,
     deeper: &Deeper<'_>,
     storing: &Storing<'_>,
-    outputs: &mut Outputs<'_>,
+    outputs: Outputs<'_>,
     mut pace: Pace<'_>,
-) -> Result<()> {
+) -> Result<Vec<Arc<TableFile>>> {
     let mut copy =
         KeyCopy { storing, outputs, key: Vec::new(), is_written: false, held: Vec::new() };
     let mut in_key = false;
@@ -147,20 +147,20 @@ pub(super) fn rewrite(
             },
         }
     }
-    Ok(())
+    copy.outputs.finish()
 }
 
 /// What is copied of a key.
-struct KeyCopy<'a, 'o, 't> {
+struct KeyCopy<'a> {
     storing: &'a Storing<'a>,
-    outputs: &'o mut Outputs<'t>,
+    outputs: Outputs<'a>,
     key: Vec<u8>,
     is_written: bool,
     /// Tombstones that are written if an older entry of the key is, newest first.
     held: Vec<Version>,
 }
 
-impl KeyCopy<'_, '_, '_> {
+impl KeyCopy<'_> {
     fn begin(&mut self, key: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -185,7 +185,7 @@ impl KeyCopy<'_, '_, '_> {
 
     fn write(&mut self, entry: Entry<'_>) -> Result<()> {
         let starts_key = !std::mem::replace(&mut self.is_written, true);
-        self.storing.add(entry, starts_key, self.outputs)
+        self.storing.add(entry, starts_key, &mut self.outputs)
     }
 }
 
@@ -201,20 +201,16 @@ impl Tree {
         let horizon = self.snapshots.horizon();
         let state = Arc::clone(&self.views.load().levels);
         let tombstones_added = tombstones_of(batch);
-        let tombstones = Arc::new(RangeTombstones::new(
-            state.range_tombstones.iter().chain(&tombstones_added).cloned().collect(),
-        ));
-        let mut rule = Rule::new(&horizon, tombstones, last);
+        let rule = Rule::new(&horizon, state.range_tombstones_and(&tombstones_added), last);
         let zstd = self.compression.zstd_at(Level::ZERO, &state, 0);
-        let mut outputs = Outputs::new(self, zstd, rule.bound(), self.flush_cut());
+        let outputs = Outputs::new(self, zstd, rule.bound(), self.flush_cut());
         let sources = batch.iter().rev().map(|f| Source::memtable(&f.memtable, f.last));
         let mut merge = Merge::new(sources.collect(), &[]);
         let deeper = Deeper { state: &state, output: Level::ZERO, inputs: &[] };
         let storing = Storing::Separated(&separation);
         let pace = Pace::flush(self);
         merge.seek_to_first()?;
-        rewrite(&mut merge, None, &mut rule, &deeper, &storing, &mut outputs, pace)?;
-        let files = outputs.finish()?;
+        let files = rewrite(&mut merge, None, rule, &deeper, &storing, outputs, pace)?;
         let bytes: u64 = files.iter().map(|f| f.meta.bytes).sum();
         // What was found when an earlier memtable was flushed may be more than when this was frozen.
         let released = separation.log_start(self, last).unwrap_or(log_start);
@@ -306,7 +302,7 @@ impl Tree {
         until: Option<&[u8]>,
     ) -> Result<Vec<Arc<TableFile>>> {
         let Rewriting { inputs, horizon, state, zstd } = rewriting;
-        let mut rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
+        let rule = Rule::new(horizon, Arc::clone(&state.range_tombstones), state.flushed);
         let cut = match inputs.output {
             Level::ZERO => self.flush_cut(),
             Level::LAST => Cut { file_bytes: self.sizing.file_bytes, grandparents: &[] },
@@ -315,15 +311,14 @@ impl Tree {
                 Cut { file_bytes: self.sizing.file_bytes, grandparents }
             }
         };
-        let mut outputs = Outputs::new(self, *zstd, rule.bound(), cut);
+        let outputs = Outputs::new(self, *zstd, rule.bound(), cut);
         let mut merge = Merge::new(inputs.sources(), inputs.shared_prefix());
         let ids = inputs.ids();
         let deeper = Deeper { state, output: inputs.output, inputs: &ids };
         let storing = Storing::Gathered(&state.values);
         let pace = Pace::compaction(self);
         merge.seek(from)?;
-        rewrite(&mut merge, until, &mut rule, &deeper, &storing, &mut outputs, pace)?;
-        outputs.finish()
+        rewrite(&mut merge, until, rule, &deeper, &storing, outputs, pace)
     }
 }
 

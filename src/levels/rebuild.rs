@@ -24,7 +24,6 @@ use crate::entry::Cursor;
 use crate::error::{Corruption, Error, Result};
 use crate::merge::{CacheUse, Merge, Source};
 use crate::sst::{self, FileId, Reader};
-use crate::tombstone::RangeTombstones;
 use crate::version::Version;
 use crate::wal::SegmentId;
 
@@ -91,14 +90,13 @@ impl Tree {
         let (files, last) = (view.levels.level(Level::ZERO), self.visible());
         tracing::warn!(files = files.len(), "merges what no manifest describes");
         let tombstones_added = tombstones_of(&view.frozen);
-        let tombstones = view.levels.range_tombstones.iter().chain(&tombstones_added).cloned();
-        let tombstones = Arc::new(RangeTombstones::new(tombstones.collect()));
-        let mut rule = Rule::new(&self.snapshots.horizon(), tombstones, last);
+        let tombstones = view.levels.range_tombstones_and(&tombstones_added);
+        let rule = Rule::new(&self.snapshots.horizon(), tombstones, last);
         let bytes = files.iter().map(|file| file.meta.bytes).sum();
         let output = targets::level_for(bytes, Level::ONE, &self.sizing);
         let zstd = self.compression.zstd_at(output, &view.levels, 0);
         let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents: &[] };
-        let mut outputs = Outputs::new(self, zstd, rule.bound(), cut);
+        let outputs = Outputs::new(self, zstd, rule.bound(), cut);
         let frozen = view.frozen.iter().map(|f| Source::memtable(&f.memtable, f.last));
         let sources = frozen.chain(files.iter().map(|file| Source::file(&**file, CacheUse::Pass)));
         let mut merge = Merge::new(sources.collect(), &[]);
@@ -107,10 +105,10 @@ impl Tree {
         let storing = Storing::Gathered(&view.levels.values);
         let pace = Pace::compaction(self);
         merge.seek_to_first()?;
-        rewrite(&mut merge, None, &mut rule, &deeper, &storing, &mut outputs, pace)?;
+        let files = rewrite(&mut merge, None, rule, &deeper, &storing, outputs, pace)?;
         let flushed = Flushed { version: last, log_start };
         self.install(Change {
-            added: outputs.finish()?.into_iter().map(|file| (output, file)).collect(),
+            added: files.into_iter().map(|file| (output, file)).collect(),
             removed,
             tombstones_added,
             flushed: Some(flushed),

@@ -165,6 +165,12 @@ impl LevelState {
         })
     }
 
+    /// Its range tombstones, and others that are to come.
+    pub(crate) fn range_tombstones_and(&self, added: &[RangeTombstone]) -> Arc<RangeTombstones> {
+        let all = self.range_tombstones.iter().chain(added).cloned();
+        Arc::new(RangeTombstones::new(all.collect()))
+    }
+
     /// This state with a change made to it, and the range tombstones it no longer needs dropped,
     /// which are added to the change.
     pub(crate) fn with(&self, change: &mut Change) -> Self {
