@@ -8,7 +8,6 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::path::Path;
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -17,7 +16,7 @@ use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Database, Durability, Options, Recovery};
 
 use support::model::{Action, Condition, Operation, Write};
-use support::sim::{CRASH_STYLES, DIR, Script, Step, sim_options};
+use support::sim::{CRASH_STYLES, DIR, Script, Step, paths, sim_options};
 use support::strategies::{config, write};
 
 fn put(table: u8, partition: u8, rows: impl IntoIterator<Item = u8>, len: u16) -> Step {
@@ -330,9 +329,7 @@ fn r_e22_power_loss_and_no_manifest_leave_all_that_was_acknowledged() {
         env.crash_after(after);
         script.run(&steps);
         env.crash(style);
-        let manifests =
-            env.list(DIR.as_ref()).into_iter().filter(|name| name.starts_with("MANIFEST"));
-        manifests.for_each(|name| env.remove_file(&Path::new(DIR).join(name)));
+        paths(&env, "MANIFEST").iter().for_each(|path| env.remove_file(path));
         if after % 2 == 0 {
             // Power goes again while it is made anew.
             env.crash_after(after / 2 % 40);

@@ -10,7 +10,7 @@ use tablestone::env::{Env, SimEnv};
 use tablestone::{Database, Error, Precondition, ReadMode, Recovery};
 
 use support::model::{Model, dump, value, without_versions};
-use support::sim::{DIR, sim_options};
+use support::sim::{DIR, contents, sim_options};
 
 /// The files of a cleanly closed database, and what is in it.
 struct Image {
@@ -62,10 +62,7 @@ impl Image {
     /// The files of a database that was closed, without those that nobody would miss: what it left
     /// for a later opening to remove.
     fn of(env: &SimEnv, content: Model) -> Self {
-        let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
-        let paths = names.map(|name| Path::new(DIR).join(name));
-        let files = paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect();
-        let mut image = Self { files, content };
+        let mut image = Self { files: contents(env).into_iter().collect(), content };
         for path in image.files.keys().cloned().collect::<Vec<_>>() {
             let without = image.with(&path, None);
             if try_read_all(&without, ReadMode::Pread, &image).is_ok() {

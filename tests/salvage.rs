@@ -14,7 +14,7 @@ use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Database, Durability, Error, Options, Recovery, Result};
 
 use support::model::{Action, Condition, Key, Model, Operation, Write, dump};
-use support::sim::{CRASH_STYLES, DIR, Script, Step, sim_options};
+use support::sim::{CRASH_STYLES, DIR, Script, Step, contents, paths, sim_options};
 use support::strategies::{config, write};
 
 /// What becomes of a file from a place on.
@@ -169,13 +169,11 @@ fn keys(model: &Model) -> BTreeSet<Key> {
 }
 
 fn damage(env: &SimEnv, (file, place, damage): &Hit) {
-    let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
-    let names: Vec<_> = names.collect();
-    if names.is_empty() {
+    let files = contents(env);
+    if files.is_empty() {
         return;
     }
-    let path = Path::new(DIR).join(file.get(&names));
-    let mut bytes = env.read_file(&path).unwrap();
+    let (path, mut bytes) = file.get(&files).clone();
     if bytes.is_empty() {
         return;
     }
@@ -279,12 +277,8 @@ fn r_e22_no_part_of_an_old_manifest_comes_to_life() {
         db.flush().unwrap();
         env.crash(CrashStyle::LoseUnsynced);
         drop(db);
-        let lost = |name: &String| name == "CURRENT" || name.ends_with(".sst");
-        let names = env.list(DIR.as_ref());
-        names
-            .iter()
-            .filter(|name| lost(name))
-            .for_each(|name| env.remove_file(&Path::new(DIR).join(name)));
+        let lost = ["CURRENT", ".sst"].into_iter().flat_map(|of| paths(&env, of));
+        lost.for_each(|path| env.remove_file(&path));
         env.flip(&Path::new(DIR).join("MANIFEST-000001"), 0).unwrap();
 
         env.crash_after(cut);

@@ -10,7 +10,7 @@ use tablestone::env::{BLOCK_BYTES, SimEnv};
 use tablestone::{Compression, Database, Error, Options, ReadMode, Recovery, Table};
 
 use support::model::value;
-use support::sim::{DIR, sim_options};
+use support::sim::{DIR, contents, machine_with, sim_options};
 
 const ROWS: u32 = 200;
 /// Rows of a table file; the last of them are in the log alone.
@@ -31,7 +31,7 @@ fn row(number: u32) -> Vec<u8> {
 
 /// The files of a database that was closed. No key is ever written again, so that what is old cannot pass for
 /// what is new.
-fn image() -> BTreeMap<PathBuf, Vec<u8>> {
+fn image() -> Vec<(PathBuf, Vec<u8>)> {
     let env = SimEnv::new(1);
     let db = Database::open(DIR, options(&env)).unwrap();
     let table = db.create_table("t").wait().unwrap();
@@ -43,9 +43,7 @@ fn image() -> BTreeMap<PathBuf, Vec<u8>> {
     }
     drop(table);
     db.close().unwrap();
-    let names = env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK");
-    let paths = names.map(|name| Path::new(DIR).join(name));
-    paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect()
+    contents(&env)
 }
 
 /// Reads all rows in two ways: how many there are, if all that can be read is right.
@@ -100,8 +98,7 @@ fn r_e22_salvage_reads_around_what_the_device_cannot_read() {
     for (path, bytes) in &image {
         let kind = path.extension().and_then(|name| name.to_str()).unwrap_or_default();
         for offset in (0..bytes.len()).step_by(BLOCK_BYTES) {
-            let env = SimEnv::new(2);
-            image.iter().for_each(|(path, bytes)| env.write_file(path, bytes));
+            let env = machine_with(2, &image);
             env.spoil(path, offset as u64).unwrap();
             let context = format!("{path:?} at {offset} of {}", bytes.len());
             let is_read = match read_strictly(&env, path) {
@@ -141,8 +138,7 @@ fn r_e22_blocks_that_begin_to_fail_during_salvage() {
         for (offset, reads) in
             (0..bytes.len()).step_by(BLOCK_BYTES).flat_map(|at| (1..5).map(move |n| (at, n)))
         {
-            let env = SimEnv::new(2);
-            image.iter().for_each(|(path, bytes)| env.write_file(path, bytes));
+            let env = machine_with(2, &image);
             env.spoil_after(path, offset as u64, reads).unwrap();
             let context = format!("{path:?} at {offset} of {}, after {reads} reads", bytes.len());
             let (mut shown, mut name, mut is_told) = (None, "t".to_owned(), false);
@@ -160,11 +156,7 @@ fn r_e22_blocks_that_begin_to_fail_during_salvage() {
                 }
                 Err(error) => panic!("{context}: {error:?}"),
             }
-            let healed = SimEnv::new(2);
-            for name in env.list(DIR.as_ref()).into_iter().filter(|name| name != "LOCK") {
-                let path = Path::new(DIR).join(name);
-                healed.write_file(&path, &env.read_file(&path).unwrap());
-            }
+            let healed = machine_with(2, &contents(&env));
             let db = Database::open(DIR, options(&healed)).expect(&context);
             let left = db.table(&name).and_then(|table| read_all(&table)).expect(&context);
             assert_eq!(left, shown.unwrap_or(left), "{context}");

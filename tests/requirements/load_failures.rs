@@ -1,19 +1,19 @@
 //! R-E10, R-E17, R-E22: what is left of loads that are abandoned, fail or are cut off, and of those whose files or
 //! log are damaged later.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Durability, Error, Options, Recovery};
+use tablestone::{Database, Durability, Error, Options};
 
 use super::load::{rows, stored};
 use crate::support::all_rows;
 use crate::support::model::{Model, check_all, load};
-use crate::support::sim::{CRASH_STYLES, DIR, open, sim_options};
+use crate::support::sim::{CRASH_STYLES, DIR, open, paths, salvage, sim_options};
 
 fn table_files(env: &SimEnv) -> usize {
-    env.list(Path::new(DIR)).iter().filter(|name| name.ends_with(".sst")).count()
+    paths(env, ".sst").len()
 }
 
 #[test]
@@ -185,8 +185,7 @@ fn r_e22_damage_in_a_loaded_file_is_reported() {
     let rows = rows(5, 100, 60);
     load(&db, "t", &rows).unwrap();
     db.close().unwrap();
-    let name = env.list(Path::new(DIR)).into_iter().find(|name| name.ends_with(".sst")).unwrap();
-    env.flip(&Path::new(DIR).join(name), 1000).unwrap();
+    env.flip(&paths(&env, ".sst")[0], 1000).unwrap();
     let db = open(&env).unwrap();
     assert!(matches!(db.verify(), Err(Error::Corruption(_))));
     let read = db.table("t").unwrap().query().pages().find_map(Result::err);
@@ -205,9 +204,7 @@ fn r_e22_each_damaged_file_is_told_of() {
     }
     assert!(db.damage().unwrap().is_empty());
     db.close().unwrap();
-    let mut files: Vec<_> =
-        env.list(Path::new(DIR)).into_iter().map(|name| Path::new(DIR).join(name)).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "sst"));
+    let files = paths(&env, ".sst");
     let damaged = [files[0].clone(), files[files.len() / 2].clone()];
     damaged.iter().for_each(|path| env.flip(path, 1000).unwrap());
     let db = open(&env).unwrap();
@@ -219,9 +216,7 @@ fn r_e22_each_damaged_file_is_told_of() {
 
 /// The name of a table in the log, from the first place on.
 fn places(env: &SimEnv, name: &[u8]) -> Vec<(PathBuf, u64)> {
-    let logs = env.list(DIR.as_ref()).into_iter().filter(|file| file.ends_with(".log"));
-    let places = logs.flat_map(|log| {
-        let path = Path::new(DIR).join(log);
+    let places = paths(env, ".log").into_iter().flat_map(|path| {
         let bytes = env.read_file(&path).unwrap();
         let at = bytes.windows(name.len()).enumerate().filter(|(_, part)| *part == name);
         at.map(|(at, _)| (path.clone(), at as u64)).collect::<Vec<_>>()
@@ -252,8 +247,7 @@ fn r_e17_the_log_has_to_tell_of_what_was_loaded() {
     env.write_file(&log, &bytes);
     let opened = open(&env).map(|db| db.tables(None, 9));
     assert!(matches!(opened, Err(Error::Corruption(_))), "{opened:?}");
-    let options = sim_options(&env).recovery(Recovery::Salvage);
-    let db = Database::open(DIR, options).unwrap();
+    let db = salvage(&env).unwrap();
     assert!(!db.recovery_report().lost.is_empty());
     let names = db.tables(None, 9).unwrap().names;
     assert_eq!(names.len(), 1, "{names:?}");
@@ -274,7 +268,7 @@ fn r_e17_salvage_keeps_the_rows_of_a_load_whose_end_is_lost() {
     let (log, at) = places(&env, b"the loaded table").remove(1);
     env.flip(&log, at).unwrap();
     assert!(open(&env).is_err());
-    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    let db = salvage(&env).unwrap();
     let names = db.tables(None, 9).unwrap().names;
     let rows = names.iter().map(|name| all_rows(&db.table(name).unwrap()).len());
     assert_eq!(rows.sum::<usize>(), 100, "{names:?}");

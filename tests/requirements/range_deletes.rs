@@ -1,14 +1,13 @@
 //! R-E19: deleting partitions and ranges; reading past what is deleted; space that comes back.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::path::Path;
 use std::time::Duration;
 
 use tablestone::env::SimEnv;
 use tablestone::{Batch, Database, Durability, Error, Limit, Page, Precondition, Table};
 
 use crate::support::model::value;
-use crate::support::sim::{DIR, open, sim_options};
+use crate::support::sim::{DIR, open, paths, sim_options};
 use crate::support::{Depth, TestDb, all_rows, options};
 
 /// Three partitions of `rows` rows "000", "001", ...
@@ -23,6 +22,11 @@ fn filled(db: &TestDb, rows: usize) -> Table {
 fn rows_of(t: &Table, pk: &str) -> Vec<usize> {
     let rows = all_rows(t).into_iter().filter(|row| row.0 == pk.as_bytes());
     rows.map(|row| String::from_utf8(row.1).unwrap().parse().unwrap()).collect()
+}
+
+/// Bytes of the files whose names have this in them.
+fn bytes_of(env: &SimEnv, in_name: &str) -> usize {
+    paths(env, in_name).iter().map(|path| env.read_file(path).unwrap().len()).sum()
 }
 
 /// Few rows are deleted one by one, many by their range: both must do the same.
@@ -239,11 +243,7 @@ fn r_e19_space_comes_back_without_a_manual_step() {
     let env = SimEnv::new(4);
     let db = open(&env).unwrap();
     let t = db.create_table("t").wait().unwrap();
-    let used = || {
-        let names = env.list(DIR.as_ref());
-        let tables = names.iter().filter(|name| name.ends_with(".sst"));
-        tables.map(|name| env.read_file([DIR, name].join("/").as_ref()).unwrap().len()).sum()
-    };
+    let used = || bytes_of(&env, ".sst");
     // Noise does not compress.
     let noise = |n: u32| value(n, 0, 200);
     t.import((0..3000u32).map(|n| ("by range", n.to_be_bytes(), noise(n)))).unwrap();
@@ -290,13 +290,7 @@ fn r_e19_space_comes_back_though_nothing_else_is_written() {
             let options = || sim_options(&env).memory_budget(1 << 20);
             let db = Database::open(DIR, options()).unwrap();
             let t = db.create_table("t").wait().unwrap();
-            let used = || -> usize {
-                let names =
-                    env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(".sst"));
-                names
-                    .map(|name| env.read_file([DIR, &name].join("/").as_ref()).unwrap().len())
-                    .sum()
-            };
+            let used = || bytes_of(&env, ".sst");
             let partition = |n: u32| format!("partition {n}");
             let rows = |p: u32| {
                 (0..100u32).map(move |n| (partition(p), n.to_be_bytes(), value(n, 0, 400)))
@@ -364,10 +358,7 @@ fn r_e19_many_deletions_of_small_partitions_give_their_space_back() {
     let env = SimEnv::new(5);
     let db = open(&env).unwrap();
     let t = db.create_table("t").wait().unwrap();
-    let bytes_of = |ending: &str| -> usize {
-        let names = env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(ending));
-        names.map(|name| env.read_file([DIR, &name].join("/").as_ref()).unwrap().len()).sum()
-    };
+    let bytes_of = |ending| bytes_of(&env, ending);
     let partition = |n: u32| format!("partition {n:03}");
     let rows = |n: u32| (0..100u32).map(move |row| (partition(n), row.to_be_bytes(), [7; 40]));
     t.import((0..200).flat_map(rows)).unwrap();
@@ -430,17 +421,13 @@ fn r_e19_r_e22_what_is_damaged_can_be_deleted() {
         let tables = ["emptied", "dropped"].map(|name| db.create_table(name).wait().unwrap());
         // The catalog, which stays whole.
         db.flush().unwrap();
-        let spared = env.list(DIR.as_ref());
+        let spared = paths(&env, ending);
         for t in tables {
             t.import((0..40u32).map(|n| ("p", n.to_be_bytes(), value(n, 0, 2_000)))).unwrap();
             db.flush().unwrap();
         }
         db.close().unwrap();
-        for name in env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(ending)) {
-            if spared.contains(&name) {
-                continue;
-            }
-            let path = Path::new(DIR).join(name);
+        for path in paths(&env, ending).into_iter().filter(|path| !spared.contains(path)) {
             let mut bytes = env.read_file(&path).unwrap();
             // Something of each block, and of each value.
             bytes.iter_mut().skip(200).step_by(1_000).for_each(|byte| *byte ^= 1);

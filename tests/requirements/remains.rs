@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
-use tablestone::{Database, Error, Recovery};
+use tablestone::{Database, Error};
 
 use crate::support::all_rows;
 use crate::support::model::value;
-use crate::support::sim::{DIR, open, sim_options};
+use crate::support::sim::{DIR, open, paths, salvage, sim_options};
 
 /// A database with a table of rows, values and commits that are not flushed, which was closed.
 fn make(env: &SimEnv) {
@@ -25,33 +25,21 @@ fn make(env: &SimEnv) {
     db.close().unwrap();
 }
 
-/// Removes what the name of is given.
-fn remove(env: &SimEnv, is_gone: impl Fn(&str) -> bool) {
-    let dir = Path::new(DIR);
-    for name in env.list(dir).iter().filter(|name| is_gone(name)) {
-        env.remove_file(&dir.join(name));
-    }
-}
-
-fn has_any<'a>(names: &'a [&'a str]) -> impl Fn(&str) -> bool + 'a {
-    |name| names.iter().any(|part| name.contains(part))
-}
-
 #[test]
 fn r_e22_what_is_left_of_a_database_is_damage_and_is_left_alone() {
     let kinds = ["MANIFEST", ".log", ".sst", ".values"];
     for left in 1..1 << kinds.len() {
         let env = SimEnv::new(5);
         make(&env);
-        let gone: Vec<_> = (0..).zip(kinds).filter(|(n, _)| left & 1 << n == 0).collect();
-        let gone: Vec<_> = gone.into_iter().map(|(_, kind)| kind).chain(["CURRENT"]).collect();
-        remove(&env, has_any(&gone));
+        let gone = (0..).zip(kinds).filter(|(n, _)| left & 1 << n == 0);
+        let gone = gone.map(|(_, kind)| kind).chain(["CURRENT"]);
+        gone.flat_map(|kind| paths(&env, kind)).for_each(|path| env.remove_file(&path));
         let names = env.list(Path::new(DIR));
         let refused = open(&env);
         assert!(matches!(refused, Err(Error::Corruption(_))), "{names:?}: {refused:?}");
         assert_eq!(env.list(Path::new(DIR)), names);
         // Salvage says so, and nothing of it shows in a new table.
-        let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+        let db = salvage(&env).unwrap();
         assert!(!db.recovery_report().lost.is_empty(), "{names:?}");
         assert!(all_rows(&db.create_table("new").wait().unwrap()).is_empty(), "{names:?}");
         drop(db);

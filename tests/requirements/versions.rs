@@ -1,12 +1,11 @@
 //! R-E04: versions are strictly increasing for the whole database, whatever the clock does.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Precondition, Recovery, Version};
+use tablestone::{Precondition, Version};
 
-use crate::support::sim::{DIR, open, sim_options};
+use crate::support::sim::{open, paths, salvage};
 use crate::support::{Depth, TestDb};
 
 #[test]
@@ -116,12 +115,9 @@ fn r_e04_versions_increase_over_salvage_of_a_log_that_is_gone() {
     let last = (0..3u8).map(|row| t.insert("p", [row], "").wait().unwrap()).max().unwrap();
     drop(t);
     db.close().unwrap();
-    let dir = Path::new(DIR);
-    for name in env.list(dir).iter().filter(|name| name.ends_with(".log")) {
-        env.remove_file(&dir.join(name));
-    }
+    paths(&env, ".log").iter().for_each(|path| env.remove_file(path));
     env.set_now(now);
-    let db = Database::open(DIR, sim_options(&env).recovery(Recovery::Salvage)).unwrap();
+    let db = salvage(&env).unwrap();
     let next = db.table("t").unwrap().insert("p", "next", "").wait().unwrap();
     assert!(next > last, "{next} after {last}");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tablestone::env::{CrashStyle, SimEnv};
+use tablestone::env::{CrashStyle, Env, SimEnv};
 use tablestone::{Database, Durability, Error, Options, Recovery, Result};
 
 use super::model::{Handles, Model, Outcome, Write, dump, start, without_versions};
@@ -22,6 +22,32 @@ pub fn sim_options(env: &SimEnv) -> Options {
 
 pub fn open(env: &SimEnv) -> Result<Database> {
     Database::open(Path::new(DIR), sim_options(env))
+}
+
+/// Opens the database for salvage.
+pub fn salvage(env: &SimEnv) -> Result<Database> {
+    Database::open(DIR, sim_options(env).recovery(Recovery::Salvage))
+}
+
+/// The database's files with this in their names, in the order of these.
+pub fn paths(env: &SimEnv, in_name: &str) -> Vec<PathBuf> {
+    let mut names = env.list(DIR.as_ref());
+    names.retain(|name| name.contains(in_name));
+    names.iter().map(|name| Path::new(DIR).join(name)).collect()
+}
+
+/// All files of the database, but for its lock.
+pub fn contents(env: &SimEnv) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = paths(env, "").into_iter().filter(|path| !path.ends_with("LOCK"));
+    paths.map(|path| (path.clone(), env.read_file(&path).unwrap())).collect()
+}
+
+/// A machine that has these files of a database.
+pub fn machine_with(seed: u64, files: &[(PathBuf, Vec<u8>)]) -> SimEnv {
+    let env = SimEnv::new(seed);
+    env.disk().create_dir_all(DIR.as_ref()).unwrap();
+    files.iter().for_each(|(path, bytes)| env.write_file(path, bytes));
+    env
 }
 
 /// One step of a script that is run into a crash.
