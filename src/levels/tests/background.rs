@@ -292,8 +292,7 @@ fn a_full_disk_is_tried_again_and_nothing_is_lost() {
                 world.check();
             }
             for _ in 0..60 {
-                world.env.advance(Duration::from_secs(10));
-                world.env.run_all();
+                world.rest(10);
             }
             world.env.clear_faults();
             world.check();
@@ -328,8 +327,7 @@ fn a_failing_flush_is_reported_and_blocks_writers_in_the_end() {
     assert!(world.tree.stats().background_failures > 0);
     world.check();
     world.env.clear_faults();
-    world.env.advance(Duration::from_secs(10));
-    world.env.run_all();
+    world.rest(10);
     assert_eq!(world.tree.admit(100), Admission::Go);
     world.check();
 }

@@ -1,7 +1,5 @@
 //! What is compressed follows from how much there is.
 
-use std::time::Duration;
-
 use super::*;
 use crate::sst::FileMeta;
 
@@ -91,12 +89,6 @@ fn files(world: &World, levels: std::ops::RangeFrom<Level>) -> (usize, usize) {
     (metas.len(), metas.iter().filter(|meta| meta.bytes > meta.raw_bytes).count())
 }
 
-/// Lets time pass in which nothing is written.
-fn rest(world: &World, seconds: u64) {
-    world.env.advance(Duration::from_secs(seconds));
-    world.env.run_all();
-}
-
 /// Rows that are beyond those there are, in their order, so that no compaction rewrites what is there.
 fn append(world: &mut World, rows: std::ops::Range<u32>, noise: bool) {
     let mut dice = Dice(1);
@@ -131,7 +123,7 @@ fn where_there_is_less_memory_less_stays_as_it_was_written() {
         world.env.set_memory(memory);
         world.reopen().unwrap();
         append(&mut world, 0..rows, false);
-        rest(&world, 10);
+        world.rest(10);
         world.check();
         files(&world, Level::ZERO..).1
     };
@@ -152,14 +144,14 @@ fn the_youngest_levels_are_compressed_when_it_is_quiet_for_a_while() {
     let young = |world: &World| files(world, Level::ZERO..).1;
     let written = young(&world);
     assert!(written > 2, "levels 0 and 1 are as they were written: {written}");
-    rest(&world, 4);
+    world.rest(4);
     append(&mut world, 5_050..5_100, false);
-    rest(&world, 4);
+    world.rest(4);
     assert!(young(&world) > 2, "something was written meanwhile");
-    rest(&world, 1);
+    world.rest(1);
     assert_eq!(young(&world), 0);
     let compactions = world.tree.stats().compactions;
-    rest(&world, 60);
+    world.rest(60);
     assert_eq!(world.tree.stats().compactions, compactions);
     world.check();
 }
@@ -189,7 +181,7 @@ fn what_is_merged_while_compactions_are_behind_is_compressed_later() {
     }
     let debt = world.tree.stats().compaction_debt_bytes;
     assert!(most > 3 && debt == 0, "{most} files were plain; {debt} bytes are to be rewritten");
-    rest(&world, 10);
+    world.rest(10);
     assert_eq!(plain(&world), 0);
     world.check();
 }
@@ -219,7 +211,7 @@ fn a_damaged_file_is_left_as_it_is() {
     drop(state);
     world.env.flip(&young, 100).unwrap();
     world.reopen().unwrap();
-    rest(&world, 5);
+    world.rest(5);
     assert!(world.tree.last_background_error().unwrap().contains("checksum"));
     let left = world.levels().files().filter(|(_, file)| !file.is_dense()).count();
     assert_eq!((left, world.table_files()), (1, world.levels().files().count()));
@@ -231,11 +223,11 @@ fn what_compression_would_not_make_smaller_is_not_rewritten() {
     append(&mut world, 0..5_000, true);
     let (count, plain) = files(&world, DEEP);
     assert!(count > 20 && plain == count, "{plain} of {count}");
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!(files(&world, Level::ZERO..).1, files(&world, Level::ZERO..).0);
     world.reopen().unwrap();
     world.env.run_all();
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!(world.tree.stats().compactions, 0);
     world.check();
 }

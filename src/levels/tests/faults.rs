@@ -1,7 +1,6 @@
 //! What fails once, at any point, and is tried again.
 
 use std::io::ErrorKind;
-use std::time::Duration;
 
 use super::*;
 use crate::env::{CrashStyle, Fault, Operation};
@@ -15,15 +14,13 @@ fn write_in_order(world: &mut World) {
         world.env.run_all();
         if i % 50 == 0 {
             // What failed is tried again.
-            world.env.advance(Duration::from_secs(10));
-            world.env.run_all();
+            world.rest(10);
         }
     }
     world.freeze();
     // How many flushes there were before depends on the machine: this one may be what fails.
     let _ = world.tree.flush_now();
-    world.env.advance(Duration::from_secs(10));
-    world.env.run_all();
+    world.rest(10);
 }
 
 /// R-E10, R-E22: of an edit that moves a file it may be unknown whether it is durable, but not whether
@@ -80,8 +77,7 @@ fn a_flush_by_hand_that_fails_is_tried_again() {
     world.env.fail(Fault { times: 1, ..fault });
     world.tree.flush_now().unwrap_err();
     assert!(world.tree.last_background_error().is_some());
-    world.env.advance(Duration::from_secs(1));
-    world.env.run_all();
+    world.rest(1);
     let stats = world.tree.stats();
     assert_eq!((stats.frozen_memtables, stats.last_background_error), (0, None));
     world.check();
@@ -94,14 +90,12 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     let mut world = World::with(23, Compression::None);
     world.options = world.options.clone().read_mode(ReadMode::Pread);
     world.reopen().unwrap();
-    put_rows(&mut world, 50..100);
+    world.put_rows(50..100);
     let snapshot = world.tree.register_snapshot();
-    put_rows(&mut world, 50..100);
+    world.put_rows(50..100);
     world.flush();
     world.tree.compact_all().unwrap();
-    let file = Arc::clone(world.levels().files().next().unwrap().1);
-    let name = file.path().file_name().unwrap().to_str().unwrap();
-    world.env.fail(Fault::new(Operation::Read, name, ErrorKind::Other));
+    let name = &fail_reads_of_a_file(&world);
     // Half of it is hidden by newer versions that all readers see now.
     world.tree.release_snapshot(snapshot);
     world.env.run_all();
@@ -109,7 +103,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
 
     for _ in 0..4 {
-        put_rows(&mut world, 0..20);
+        world.put_rows(0..20);
         world.flush();
         world.env.run_all();
     }
@@ -117,23 +111,30 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
 
     for _ in 0..3_600 {
-        world.env.advance(Duration::from_secs(1));
-        world.env.run_all();
+        world.rest(1);
     }
     let failures = world.tree.stats().background_failures;
     assert!((15..25).contains(&failures), "{failures} in an hour");
     world.env.clear_faults();
-    world.env.advance(Duration::from_secs(600));
-    world.env.run_all();
+    world.rest(600);
     assert_eq!(failing(&world), None);
     assert!(world.levels().files().all(|(_, file)| file.meta.entries == file.meta.keys));
     world.check();
 }
 
+/// The device fails to read a file of the tree from now on; which one.
+fn fail_reads_of_a_file(world: &World) -> String {
+    let levels = world.levels();
+    let (_, file) = levels.files().next().unwrap();
+    let name = file.path().file_name().unwrap().to_str().unwrap();
+    world.env.fail(Fault::new(Operation::Read, name, ErrorKind::Other));
+    name.to_owned()
+}
+
 /// Makes level 0 due, and runs what is due.
 fn overfill_level_0(world: &mut World) {
     for _ in 0..5 {
-        put_rows(world, 10..20);
+        world.put_rows(10..20);
         world.flush();
     }
     world.env.run_all();
@@ -143,11 +144,6 @@ fn overfill_level_0(world: &mut World) {
 fn drop_rows(world: &mut World, rows: std::ops::Range<u64>) {
     world.write(Op::DeleteRange(key(rows.start), key(rows.end)));
     world.tree.drop_deleted(v(world.log.len() as u64)).unwrap();
-}
-
-fn seconds(world: &World, seconds: u64) {
-    world.env.advance(Duration::from_secs(seconds));
-    world.env.run_all();
 }
 
 /// R-E24: what is told of is what fails at present.
@@ -161,11 +157,11 @@ fn a_compaction_that_is_no_longer_to_be_done_is_not_told_of() {
     let failing = |world: &World| world.tree.last_background_error();
     for _ in 0..10 {
         assert!(failing(&world).is_some_and(|cause| cause.contains(".sst")), "it is to be done");
-        seconds(&world, 10);
+        world.rest(10);
     }
     drop_rows(&mut world, 10..20);
     assert_eq!(world.levels().files().count(), 0);
-    seconds(&world, 10);
+    world.rest(10);
     assert_eq!(failing(&world), None);
     world.check();
 }
@@ -176,21 +172,19 @@ fn a_file_that_nobody_is_to_read_any_more_is_not_told_of() {
     let mut world = World::with(25, Compression::None);
     world.options = world.options.clone().read_mode(ReadMode::Pread);
     world.reopen().unwrap();
-    put_rows(&mut world, 0..50);
+    world.put_rows(0..50);
     world.flush();
     world.tree.compact_all().unwrap();
-    let file = Arc::clone(world.levels().files().next().unwrap().1);
-    let name = file.path().file_name().unwrap().to_str().unwrap();
-    world.env.fail(Fault::new(Operation::Read, name, ErrorKind::Other));
+    let name = &fail_reads_of_a_file(&world);
     overfill_level_0(&mut world);
     let failing = |world: &World| world.tree.last_background_error();
     for _ in 0..10 {
         assert!(failing(&world).is_some_and(|cause| cause.contains(name)), "{:?}", failing(&world));
-        seconds(&world, 100);
+        world.rest(100);
     }
     drop_rows(&mut world, 10..20);
     assert_eq!(world.levels().files().count(), 1);
-    seconds(&world, 600);
+    world.rest(600);
     assert_eq!(failing(&world), None);
     world.env.clear_faults();
     world.check();
@@ -205,12 +199,8 @@ fn a_failed_flush_of_what_another_has_flushed_is_not_told_of() {
     let error = Error::io("write", &PathBuf::from("000001.sst"), ErrorKind::StorageFull.into());
     world.tree.flush_failed(&error);
     assert!(world.tree.last_background_error().is_some());
-    seconds(&world, 1);
+    world.rest(1);
     assert_eq!(world.tree.last_background_error(), None);
-}
-
-fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {
-    rows.for_each(|row| world.put(key(row), [7; 60]));
 }
 
 /// R-E08, R-E22: a large compaction is done in two halves. Whichever fails, and where, nothing of either is left, and

@@ -19,6 +19,7 @@ mod wakers;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
 use crate::cache::BlockCache;
@@ -97,6 +98,10 @@ impl World {
         self.write(Op::Put(key.as_ref().to_vec(), value.as_ref().to_vec()));
     }
 
+    fn put_rows(&mut self, rows: std::ops::Range<u64>) {
+        rows.for_each(|row| self.put(key(row), [7; 60]));
+    }
+
     fn freeze(&self) {
         self.tree.freeze(v(self.log.len() as u64), SegmentId::FIRST);
     }
@@ -104,6 +109,12 @@ impl World {
     fn flush(&self) {
         self.freeze();
         self.tree.flush_now().unwrap();
+    }
+
+    /// Lets time pass in which nothing is written, and what is due then be done.
+    fn rest(&self, seconds: u64) {
+        self.env.advance(Duration::from_secs(seconds));
+        self.env.run_all();
     }
 
     /// Opens the tree again, as the only one on the machine, and replays what is not flushed.

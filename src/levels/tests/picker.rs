@@ -6,18 +6,14 @@ use super::super::picker::{Picker, Task};
 use super::*;
 use crate::sst::FileId;
 
-fn put_rows(world: &mut World, rows: std::ops::Range<u64>) {
-    rows.for_each(|row| world.put(key(row), [7; 60]));
-}
-
 /// Level 1 has files without anything in vain, and then files with rows twice.
 fn world() -> World {
     let mut world = World::with(1, Compression::None);
     world.options = world.options.clone().background_threads(0);
     world.reopen().unwrap();
-    put_rows(&mut world, 0..300);
+    world.put_rows(0..300);
     let snapshot = world.tree.register_snapshot();
-    put_rows(&mut world, 200..300);
+    world.put_rows(200..300);
     world.flush();
     world.tree.compact_all().unwrap();
     world.tree.release_snapshot(snapshot);

@@ -41,11 +41,6 @@ fn middle(meta: &FileMeta) -> u32 {
     row(&meta.smallest).midpoint(row(&meta.largest))
 }
 
-fn rest(world: &World, seconds: u64) {
-    world.env.advance(Duration::from_secs(seconds));
-    world.env.run_all();
-}
-
 fn entries(world: &World) -> u64 {
     world.levels().files().map(|(_, file)| file.meta.entries).sum()
 }
@@ -60,17 +55,17 @@ fn ranges_that_are_little_of_their_files_wait_until_it_is_quiet() {
     let before = world.tree.stats().compactions;
     let ranges = delete_little(&mut world);
     assert!(ranges > 5);
-    rest(&world, 4);
+    world.rest(4);
     world.put(b"later", "row");
     world.flush();
-    rest(&world, 4);
+    world.rest(4);
     assert_eq!((world.tree.stats().compactions - before, waiting(&world)), (0, ranges));
     world.check();
-    rest(&world, 1);
+    world.rest(1);
     let stats = world.tree.stats();
     assert_eq!((stats.compactions - before, waiting(&world)), (ranges, 0), "each file once");
     assert_eq!(entries(&world), u64::from(ROWS) - 5 * ranges + 1);
-    rest(&world, 60);
+    world.rest(60);
     assert_eq!(world.tree.stats().compactions, stats.compactions, "it ends");
     world.check();
 }
@@ -86,7 +81,7 @@ fn r_e19_a_file_that_ends_where_a_range_does_keeps_its_last_row() {
     delete(&mut world, first..last);
     world.flush();
     for _ in 0..3 {
-        rest(&world, 6);
+        world.rest(6);
     }
     world.check();
     assert_eq!((entries(&world), waiting(&world)), (u64::from(ROWS - (last - first)), 0));
@@ -152,15 +147,15 @@ fn what_failed_when_it_was_quiet_is_told_of_until_it_is_done() {
     let ranges = delete_little(&mut world);
     let fault = Fault::new(Operation::Create, ".sst", ErrorKind::StorageFull);
     world.env.fail(Fault { times: 1, ..fault });
-    rest(&world, 5);
+    world.rest(5);
     let failing = |world: &World| world.tree.last_background_error();
     assert!(failing(&world).is_some());
     world.put(b"later", "row");
     world.flush();
-    rest(&world, 1);
+    world.rest(1);
     assert!(failing(&world).is_some(), "it is not quiet");
     assert_eq!(waiting(&world), ranges);
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!((failing(&world), waiting(&world)), (None, 0));
     world.check();
 }
@@ -181,7 +176,7 @@ fn a_snapshot_keeps_what_waits() {
     let mut world = world(5, ROWS);
     let snapshot = world.tree.register_snapshot();
     let ranges = delete_little(&mut world);
-    rest(&world, 60);
+    world.rest(60);
     assert_eq!((waiting(&world), entries(&world)), (ranges, u64::from(ROWS)));
     world.check_at(snapshot.ticks() as usize);
     world.tree.release_snapshot(snapshot);
@@ -199,7 +194,7 @@ fn what_waits_is_applied_after_the_next_opening() {
     world.env.run_all();
     world.check();
     assert_eq!(waiting(&world), ranges);
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!((waiting(&world), entries(&world)), (0, u64::from(ROWS) - 5 * ranges));
     world.check();
 }
@@ -216,7 +211,7 @@ fn no_more_than_a_thousand_wait_however_busy_it_is() {
     assert!(waiting(&world) > 800, "{}", waiting(&world));
     world.check();
     world.flush();
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!((waiting(&world), entries(&world)), (0, u64::from(MANY) * 9 / 10));
     world.check();
 }
@@ -231,7 +226,7 @@ fn what_is_compressed_at_rest_is_so_with_ranges_applied() {
         world.env.run_all();
     };
     (0..50).for_each(|step| append(&mut world, 100 * step..100 * (step + 1)));
-    rest(&world, 5);
+    world.rest(5);
     let sizes = |world: &World| {
         let levels = world.levels();
         let plain = levels.files().filter(|(_, file)| !file.is_dense()).count();
@@ -242,7 +237,7 @@ fn what_is_compressed_at_rest_is_so_with_ranges_applied() {
     append(&mut world, 5_000..5_100);
     let (before, (plain, _)) = (world.tree.stats().compactions, sizes(&world));
     assert!(waiting(&world) > 0 && plain > 0, "{:?}", sizes(&world));
-    rest(&world, 5);
+    world.rest(5);
     assert_eq!(sizes(&world), (0, 0));
     let touched = world.tree.stats().compactions - before;
     assert!(touched <= ranges + 1, "{touched} compactions for {ranges} ranges");

@@ -93,9 +93,7 @@ fn what_is_whole_of_a_damaged_file_stays_in_its_level() {
     let mut world = World::with(3, Compression::None);
     world.options = world.options.clone().read_mode(ReadMode::Pread).memory_budget(8 << 20);
     world.reopen().unwrap();
-    for row in 0..600 {
-        world.put(key(row), [7; 60]);
-    }
+    world.put_rows(0..600);
     world.flush();
     world.tree.compact_all().unwrap();
     let level = |world: &World| world.levels().level(Level::ONE).to_vec();
