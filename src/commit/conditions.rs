@@ -178,8 +178,8 @@ impl Conditions<'_> {
     }
 }
 
-/// The same for operations up to one, of which those before it found versions up to one: that it fails says that they
-/// do not.
+/// The check of an operation, after others that found versions up to `upto`. A failure counts these too: that it is the
+/// first to fail rests on what the others found.
 fn newest(upto: Version, checked: Checked) -> Checked {
     match checked {
         Ok(version) => Ok(upto.max(version)),

@@ -59,9 +59,9 @@ impl Pipeline {
         );
     }
 
-    /// To be called when a page has stepped over so many deletions, and rows that ranges delete. Once all pages have
-    /// spent as much on that as it takes to be rid of them, they go: so for whoever reads the first rows that are left,
-    /// and deletes them, again and again, about as much is spent on the one as on the other.
+    /// To be called when a page has stepped over so many deletions, and rows that ranges delete. Once pages have spent
+    /// as much on that as it takes to remove them, they are removed: so a queue, whose first rows are read and
+    /// deleted again and again, costs at most about twice what either does.
     pub(crate) fn note_passed(&self, deletions: u64) {
         let passed = self.passed.fetch_add(deletions, Ordering::Relaxed) + deletions;
         if passed < FLUSH_STEPS || passed < self.shedding_steps() {

@@ -88,8 +88,8 @@ impl Pipeline {
         polled
     }
 
-    /// Of what is published: under [`Durability::Sync`] all of it is, else what a sync had, and all once the log was
-    /// closed. Nothing more will be once the log failed.
+    /// Whether a version that is published is durable: under [`Durability::Sync`] it is, else if a sync covered it or
+    /// the log was closed. An error if it never will be, because the log failed.
     fn is_durable(&self, version: Version) -> Result<bool> {
         let sealed = self.sealed.load(Ordering::Acquire);
         if self.options.durability == Durability::Sync

@@ -338,8 +338,8 @@ impl Pipeline {
         })
     }
 
-    /// The disk is full: what is there for segments to come goes, and files of which nothing is left. And so that the
-    /// next flush leaves out what was deleted since the last one began, it has what deletes it.
+    /// Gives up, on a full disk, what is ready for later log segments, and files that are deleted whole. Range
+    /// tombstones in the active memtable are frozen, so that the next flush has them and leaves out what they delete.
     pub(super) fn make_room(&self) {
         report_segments(self.segments.give_way());
         if self.tree.view().active.has_range_tombstones() {

@@ -2,8 +2,8 @@
 //!
 //! Invariant: while it is missing for want of room, writes are stopped but for those by which room is made. So
 //! these have what it gave, and the log does not fail of a full disk: it would be read-only from then on, and
-//! opening it again wants some room too. And what is under way to the log is no more than a part of it, or the disk
-//! said, when the last commit was let in for which it was asked, that it has room for all of it.
+//! opening it again wants some room too. Commits that are under way to the log take no more than a part of it, unless
+//! the disk said, when it was asked last, that it has room for all of them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

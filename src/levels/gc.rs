@@ -14,7 +14,8 @@
 //! * is older than a range tombstone that covers its key, is part of the state for good, and is in the same
 //!   stripe, or at or before the oldest version anybody looks at.
 //!
-//! Of the last rule, what nobody looks behind takes all older entries of the key with it, since they are covered too.
+//! If nobody looks behind the range tombstone of the last rule, all older entries of the key go with the first, as it
+//! covers them too.
 
 use std::sync::Arc;
 

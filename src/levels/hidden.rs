@@ -1,5 +1,5 @@
-//! What newer entries hide of older ones: how much comes back once the two meet. Of large values that is much more than
-//! what is rewritten: a table file has but references to them.
+//! How much space comes back once newer entries meet the older ones that they hide. Of large values that is much more
+//! than what is rewritten, as table files have only references to them.
 //!
 //! Invariant: a file is walked for what it hides once while it is open. That only becomes less: what is older than it is
 //! there when it is written.

@@ -86,7 +86,7 @@ impl Tree {
             is_damaged,
             is_unordered,
         };
-        // Until that is flushed, the log has to have it; of what is salvaged it may have lost it.
+        // Until it is flushed, the log has to have everything up to there; a salvaged log may have less.
         let still_needed = if is_salvage { Version::ZERO } else { log_end };
         let tree = Self::new(context, found);
         tree.manifest.lock().reaches(still_needed);
@@ -167,10 +167,10 @@ impl Opening<'_> {
         self.recovery == Recovery::Salvage
     }
 
-    /// What is to be told of a salvage that was cut off, if one was.
+    /// The mark of a salvage that was cut off, as damage, if there is one.
     ///
     /// # Errors
-    /// That one was, unless this is salvage.
+    /// That damage, unless this is salvage.
     fn cut_off(&self) -> Result<Option<Corruption>> {
         match salvage::check(self.disk, self.dir) {
             Ok(()) => Ok(None),

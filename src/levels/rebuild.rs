@@ -33,9 +33,9 @@ impl Opening<'_> {
         opened.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the manifest is damaged, or its last edits were lost, as others than those that are named
-    /// have taken the place of files or of the log; notes what was lost. A torn end alone is of an edit that
-    /// was under way: all that is named is there. Where a salvage was cut off, it may have made the log anew.
+    /// Whether the manifest is damaged, or lacks its last edits, as files or the beginning of the log that it names are
+    /// gone; notes what was lost. If all of these are there, a torn end is of an edit that was under way. That is
+    /// not known after a salvage that was cut off, as it may have made the log anew.
     pub(super) fn lacks_edits(&self, recovered: &mut Recovered, was_cut_off: bool) -> Result<bool> {
         let Recovered { inventory, lost, torn, .. } = recovered;
         let there = self.files_there()?;

@@ -27,15 +27,15 @@ pub(crate) struct Recovered {
     pub(crate) newest: ManifestId,
     /// Under salvage: what could not be read.
     pub(crate) lost: Vec<Corruption>,
-    /// Where its end is no edit: of one that was under way, which is no damage, or of one that was lost.
+    /// What is at its end and no edit: a part of one that was under way, which is no damage, or of one that was lost.
     pub(crate) torn: Option<Corruption>,
     /// Where the next edit goes, unless a new manifest has to be begun.
     pub(super) end: Option<End>,
 }
 
 impl Recovered {
-    /// Where no manifest can be read, of which the newest may be there nevertheless: it is not written over, as power that
-    /// goes meanwhile could leave parts of both.
+    /// For where no manifest can be read. The newest there is, if there is any, is not written over: a power cut meanwhile
+    /// could leave parts of both.
     pub(super) fn nothing(newest: ManifestId) -> Self {
         Self { inventory: Inventory::new(), newest, lost: Vec::new(), torn: None, end: None }
     }
@@ -90,8 +90,8 @@ fn tells_of_commits(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<boo
     Ok(false)
 }
 
-/// Makes durable what was read of the manifest, perhaps from the system's cache alone: a process that was killed, or
-/// whose sync failed, may have left it there. What follows relies on it. Edits can go on after `end`.
+/// Makes durable what was read of the manifest, as all that follows relies on it: it may be in the system's cache alone,
+/// where a process that was killed, or whose sync failed, left it. Later edits go behind `end`.
 pub(super) fn make_durable(disk: &dyn Disk, dir: &Path, end: Option<End>) -> Result<Option<Tail>> {
     let Some(id) = read_current(disk, &dir.join(CURRENT))? else { return Ok(None) };
     let path = dir.join(id.file_name());

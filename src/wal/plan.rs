@@ -5,8 +5,8 @@ use super::record::TERMINATOR;
 /// Spare files to keep where zeros are written ahead. The writer needs one at a time; the others are
 /// for a flush that lets go of several segments at once.
 const MAX_SPARES: usize = 8;
-/// Where segments are used again while they are in memory, one that is not kept for large values ends at
-/// this part of the length that it may have, and there are so many spares: what a flush lets go of at once.
+/// Where segments are used again for their pages in memory, each ends at this part of its greatest length, unless
+/// it is kept for large values; and there are as many spares: what one flush lets go of.
 const REUSED_PARTS: u64 = 4;
 /// A segment is not made shorter for that.
 const LEAST_REUSED_BYTES: u64 = 64 << 10;

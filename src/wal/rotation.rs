@@ -28,7 +28,8 @@ const MAX_STRIDE_BYTES: usize = 4 << 20;
 const RETRY_BYTES: u64 = 1 << 20;
 
 impl Writer {
-    /// Whether a background job should call [`Segments::prepare`](super::Segments::prepare) now. Not said again of one at once.
+    /// Whether a background job should call [`Segments::prepare`](super::Segments::prepare) now. Once it has
+    /// said so, it does not again before some more is written.
     pub(crate) fn wants_next_segment(&mut self) -> bool {
         if self.end < self.wanted_again {
             return false;

@@ -38,7 +38,7 @@ pub(super) struct Syncs {
     has_ended_one: bool,
     /// In so many segments, from this one on, what is left to the operating system is synced all the same.
     segments_asked: u8,
-    /// The segment stays when it is flushed.
+    /// The segment is kept for its large values once it is flushed.
     is_kept: bool,
 }
 
@@ -92,7 +92,7 @@ impl Syncs {
         self.segments_asked = 1 + SEGMENTS_AFTER_ASKED;
     }
 
-    /// The segment stays when what is in it is flushed, and is to be durable then.
+    /// The segment is to be kept for its large values once it is flushed, and has to be durable by then.
     pub(super) fn keep_segment(&mut self) {
         self.is_kept = true;
     }

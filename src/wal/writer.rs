@@ -86,9 +86,9 @@ pub(crate) struct Writer {
     pub(super) large_bytes: u64,
     /// The segment ends before a later record.
     pub(super) boundary: Version,
-    /// Before this offset the next segment is not wanted again of a background job.
+    /// Before this offset no background job is asked again to prepare the next segment.
     pub(super) wanted_again: u64,
-    /// Before this offset it is not tried again to begin it.
+    /// Before this offset the writer does not try again to begin the next segment.
     pub(super) tried_again: u64,
 }
 
@@ -190,7 +190,7 @@ impl Writer {
         self.begin_sync().map(Some)
     }
 
-    /// Says of the segment that it stays when what is in it is flushed, and is to be durable then.
+    /// The segment is to be kept for its large values once it is flushed, and has to be durable by then.
     pub(crate) fn keep_segment(&mut self) {
         self.syncs.keep_segment();
     }

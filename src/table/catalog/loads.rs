@@ -30,8 +30,8 @@ pub(in crate::table) struct Begun {
     pub(in crate::table) name: Arc<LoadedName>,
 }
 
-/// The name that a table which is being loaded is to have. Whether another had it meanwhile is seen in the catalog as
-/// long as it has it, and for a while after it was dropped: a deletion goes once it hides nothing.
+/// The name that a table which is being loaded is to have. While another table has it, the catalog shows that; that it
+/// was dropped is noted here, as a compaction may remove the deletion from the catalog.
 #[derive(Debug)]
 pub(in crate::table) struct LoadedName {
     name: Box<str>,
