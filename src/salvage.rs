@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::env::Disk;
+use crate::env::{Disk, open_if_there};
 use crate::error::{Damage, Error, Result};
 
 /// The name of the file, which has no content.
@@ -18,14 +18,11 @@ pub(crate) const MARK: &str = "SALVAGE";
 /// [`Error::Corruption`] if one was; what the file system refuses.
 pub(crate) fn check(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let path = dir.join(MARK);
-    match disk.open(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io("open", &path, error)),
-        Ok(_) => {
-            let found = "one that was cut off, and has to be done again";
-            Err(Damage::new(0, "a salvage that went through", found).in_file(&path, 0))
-        }
-    }
+    let mark = open_if_there(disk, &path).map_err(|e| Error::io("open", &path, e))?;
+    mark.map_or(Ok(()), |_| {
+        let found = "one that was cut off, and has to be done again";
+        Err(Damage::new(0, "a salvage that went through", found).in_file(&path, 0))
+    })
 }
 
 /// Sets the mark.

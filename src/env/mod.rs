@@ -54,6 +54,14 @@ pub(crate) const NO_FILE_NUMBER: u64 = 1 << 62;
 /// So much of a file is copied at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
+/// Opens a file, if there is one of that name.
+pub(crate) fn open_if_there(disk: &dyn Disk, path: &Path) -> io::Result<Option<Arc<dyn DiskFile>>> {
+    match disk.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
 /// Whether the disk is full, or what the user may have of it.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

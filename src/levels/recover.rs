@@ -4,7 +4,6 @@
 //! the state of the last acknowledged edit (or of the one that was under way) or an error. No more is held in
 //! memory of a file than one that was written here may have, whatever length the file system says it has.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::manifest::{
     CURRENT, CURRENT_MAGIC, CURRENT_TEMPORARY, End, FORMAT, HEADER_BYTES, MANIFEST_MAGIC,
     MOST_GROWTH_BYTES, ManifestId, RECORD_HEADER_BYTES, Tail, record_crc,
 };
-use crate::env::{Disk, DiskFile};
+use crate::env::{Disk, DiskFile, open_if_there};
 use crate::error::{Corruption, Damage, Error, Result};
 use crate::options::Recovery;
 use crate::salvage;
@@ -139,11 +138,8 @@ struct Content<'a> {
 impl<'a> Content<'a> {
     /// `None` if there is no such file.
     fn open(disk: &dyn Disk, path: &'a Path) -> Result<Option<Self>> {
-        let file = match disk.open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io("open", path, error)),
-        };
+        let opened = open_if_there(disk, path).map_err(|e| Error::io("open", path, e))?;
+        let Some(file) = opened else { return Ok(None) };
         let len = file.len().map_err(|e| Error::io("measure", path, e))?;
         Ok(Some(Self { file, path, len }))
     }

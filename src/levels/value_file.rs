@@ -5,13 +5,12 @@
 //! for anew; else at every read.
 
 use std::borrow::Cow;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::file::{Janitor, Removal};
-use crate::env::{self, Backing, Disk, DiskFile, Mapping};
+use crate::env::{self, Backing, Disk, DiskFile, Mapping, open_if_there};
 use crate::error::{Damage, Error, Result};
 use crate::options::ReadMode;
 use crate::reference::Reference;
@@ -93,17 +92,12 @@ impl ValueFile {
     /// Opens a segment that the manifest refers to. A crash may have left it its name in the log.
     pub(super) fn open(context: &ValueContext<'_>, id: SegmentId) -> Result<Self> {
         let (path, in_log) = (id.values_path(context.dir), id.path(context.dir));
-        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        match context.disk.open(&path) {
-            Err(error) if is_missing(&error) => match context.disk.open(&in_log) {
-                Ok(file) if context.read_only => Self::new(context, id, file, in_log),
-                Ok(file) => Self::new(context, id, file, path),
-                Err(error) if is_missing(&error) => Err(missing(&path)),
-                Err(error) => Err(Error::io("open", &in_log, error)),
-            },
-            Ok(file) => Self::new(context, id, file, path),
-            Err(error) => Err(Error::io("open", &path, error)),
+        let open = |path| open_if_there(context.disk, path).map_err(|e| Error::io("open", path, e));
+        if let Some(file) = open(&path)? {
+            return Self::new(context, id, file, path);
         }
+        let file = open(&in_log)?.ok_or_else(|| missing(&path))?;
+        Self::new(context, id, file, if context.read_only { in_log } else { path })
     }
 
     /// The file, by the name that it has or is about to get.
