@@ -15,10 +15,8 @@ use proptest::prelude::*;
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Compression, Database, Error, Options, Snapshot, Table, TableView, Version};
 
-use support::model::{
-    Handles, Model, Outcome, QuerySpec, Write, check_all, check_query, partition_key, row_key,
-    start, table_name,
-};
+use support::model::{Handles, Model, Outcome, Write, partition_key, row_key, start, table_name};
+use support::query::{QuerySpec, check_all, check_query};
 use support::sim::{DIR, sim_options};
 use support::strategies::{config, entities, entity, query, write};
 

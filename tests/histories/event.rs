@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tablestone::{Batch, Commit, Error, Precondition, Result, Table, Version};
 
-use crate::support::model::{self, Entity, Key, QuerySpec, SeenPage, TableModel};
+use crate::support::model::{self, Entity, Key, TableModel};
+use crate::support::query::{QuerySpec, SeenPage};
 
 /// One order of all beginnings and ends, over all threads.
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use tablestone::{Precondition, Version};
 
 use super::event::{Change, Operation, Rows, Write};
 use super::rng::Rng;
-use crate::support::model::{Key, QuerySpec, partition_key, row_key, value};
+use crate::support::model::{Key, partition_key, row_key, value};
+use crate::support::query::QuerySpec;
 
 pub(crate) const TABLES: usize = 3;
 /// Few, so that threads meet.

@@ -9,7 +9,8 @@ use super::event::{Event, Failure, Seen, Span, Via, What, Write};
 use super::history::History;
 use super::lives::{Life, Lives, Shown};
 use super::order::Order;
-use crate::support::model::{Key, Model, TableModel, check_page};
+use crate::support::model::{Key, Model, TableModel};
+use crate::support::query::check_page;
 
 pub(crate) struct Replay<'h> {
     pub(super) history: &'h History,

@@ -14,7 +14,8 @@ use super::event::{Event, Failure, Handle, Span, Via, What};
 use super::program::{self, TABLES};
 use super::rng::Rng;
 use super::shared::{Crashing, Shared};
-use crate::support::model::{Key, QuerySpec, dump};
+use crate::support::model::{Key, dump};
+use crate::support::query::QuerySpec;
 
 /// The table that is always there, and the partition of it in which markers stay.
 pub(crate) const STABLE: u8 = 0;

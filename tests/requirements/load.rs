@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use tablestone::env::SimEnv;
 use tablestone::{Compression, Database, Entity, Error, Limit, OutOfOrder, Precondition};
 
-use crate::support::model::{self, Key, TableModel, check_query, load};
+use crate::support::model::{self, Key, TableModel, load};
+use crate::support::query::check_query;
 use crate::support::sim::open;
 use crate::support::strategies::{config, query};
 use crate::support::{Depth, TestDb, all_rows, options};

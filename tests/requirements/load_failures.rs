@@ -9,7 +9,8 @@ use tablestone::{Database, Durability, Error, Options};
 
 use super::load::{rows, stored};
 use crate::support::all_rows;
-use crate::support::model::{Model, check_all, load};
+use crate::support::model::{Model, load};
+use crate::support::query::check_all;
 use crate::support::sim::{CRASH_STYLES, DIR, open, paths, salvage, sim_options};
 
 fn table_files(env: &SimEnv) -> usize {

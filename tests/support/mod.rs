@@ -6,6 +6,7 @@
 pub mod fixture;
 pub mod hooked;
 pub mod model;
+pub mod query;
 pub mod sim;
 pub mod strategies;
 pub mod task;

@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
-use super::model::{Action, Condition, Operation, QuerySpec, Write};
+use super::model::{Action, Condition, Operation, Write};
+use super::query::QuerySpec;
 
 const TABLES: u8 = 3;
 /// The first ten are odd keys.

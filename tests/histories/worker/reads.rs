@@ -7,7 +7,8 @@ use tablestone::{Row, Snapshot};
 use super::{Reader, STABLE, Worker};
 use crate::event::{Failure, Had, Handle, Seen, Via, What};
 use crate::program;
-use crate::support::model::{Entity, SeenPage, row_key, table_name};
+use crate::support::model::{Entity, row_key, table_name};
+use crate::support::query::SeenPage;
 
 impl Worker<'_> {
     /// The newest state of a table, or that of a snapshot.
