@@ -12,7 +12,7 @@ use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 use tablestone::{Database, Entity, Error, Options, Plan, Precondition, ReadMode, Recovery, Table};
 
 use support::model::{dump, value, without_versions};
-use support::sim::{DIR, sim_options};
+use support::sim::{DIR, find, paths, sim_options};
 use support::{TestDb, options};
 
 const LARGE: usize = 1_000;
@@ -48,19 +48,25 @@ fn check(table: &Table, rows: std::ops::Range<u32>, step: u32, len: u16) {
     assert_eq!(all, expected);
 }
 
-fn names(env: &SimEnv, extension: &str) -> Vec<String> {
-    env.list(DIR.as_ref()).into_iter().filter(|name| name.ends_with(extension)).collect()
+/// A database with a table of forty values in the log, which are flushed.
+fn filled(env: &SimEnv) -> (Database, Table) {
+    let database = open(env);
+    let table = database.create_table("t").wait().unwrap();
+    put(&table, 0..40, 1, 3_000);
+    database.flush().unwrap();
+    env.run_all();
+    (database, table)
+}
+
+fn segments(env: &SimEnv) -> Vec<PathBuf> {
+    paths(env, ".values")
 }
 
 /// Written once, and read from where they are: by key, many at once, in pages, after opening again.
 #[test]
 fn large_values_stay_where_the_log_wrote_them() {
     let env = SimEnv::new(1);
-    let database = open(&env);
-    let table = database.create_table("t").wait().unwrap();
-    put(&table, 0..40, 1, 3_000);
-    database.flush().unwrap();
-    env.run_all();
+    let (database, table) = filled(&env);
     let stats = database.stats();
     assert!(stats.value_bytes > 100_000, "{stats:?}");
     assert!(stats.flush_bytes < 20_000, "the flushes wrote keys and references: {stats:?}");
@@ -138,22 +144,23 @@ fn segments_that_nothing_refers_to_are_removed() {
     let table = database.create_table("t").wait().unwrap();
     put(&table, 0..40, 1, 3_000);
     database.flush().unwrap();
-    assert!(!names(&env, ".values").is_empty());
+    assert!(!segments(&env).is_empty());
     database.drop_table("t").wait().unwrap();
     database.flush().unwrap();
     env.run_all();
-    assert_eq!(names(&env, ".values"), [""; 0]);
+    assert!(segments(&env).is_empty());
     assert_eq!(database.stats().value_bytes, 0);
 
     let table = database.create_table("t").wait().unwrap();
     put(&table, 0..40, 1, 3_000);
     database.flush().unwrap();
-    env.write_file(&std::path::Path::new(DIR).join("00000000000000ff.values"), b"an orphan");
+    let orphan = PathBuf::from(DIR).join("00000000000000ff.values");
+    env.write_file(&orphan, b"an orphan");
     env.crash(CrashStyle::KeepAll);
     drop((table, database));
     let database = open(&env);
     env.run_all();
-    assert!(!names(&env, ".values").contains(&"00000000000000ff.values".to_owned()));
+    assert!(!segments(&env).contains(&orphan));
     check(&database.table("t").unwrap(), 0..40, 1, 3_000);
 }
 
@@ -168,7 +175,7 @@ fn segments_whose_table_is_dropped_before_the_flush_are_removed() {
         database.drop_table("t").wait().unwrap();
         database.flush().unwrap();
         env.run_all();
-        assert_eq!(names(&env, ".values"), [""; 0]);
+        assert!(segments(&env).is_empty());
     }
 }
 
@@ -204,12 +211,8 @@ fn churn_takes_bounded_space() {
 #[test]
 fn a_sparse_segment_is_given_up() {
     let env = SimEnv::new(5);
-    let database = open(&env);
-    let table = database.create_table("t").wait().unwrap();
-    put(&table, 0..40, 1, 3_000);
-    database.flush().unwrap();
-    env.run_all();
-    let before = names(&env, ".values");
+    let (database, table) = filled(&env);
+    let before = segments(&env);
     // All but one in eight is written anew, small.
     for row in (0..40u32).filter(|row| row % 8 != 0) {
         table.upsert("p", row.to_be_bytes(), "small").wait().unwrap();
@@ -219,7 +222,7 @@ fn a_sparse_segment_is_given_up() {
     env.run_all();
     database.compact().unwrap();
     env.run_all();
-    let after = names(&env, ".values");
+    let after = segments(&env);
     assert!(before.len() > 1 && after.is_empty(), "{before:?}, {after:?}");
     for row in (0..40u32).step_by(8) {
         assert_eq!(
@@ -258,8 +261,7 @@ fn damage_to_a_kept_segment_is_found() {
     let content = without_versions(&dump(&database));
     drop(table);
     database.close().unwrap();
-    let kept = names(&env, ".values");
-    let path = std::path::Path::new(DIR).join(&kept[1]);
+    let path = segments(&env).remove(1);
     let whole = env.read_file(&path).unwrap();
 
     let mut flipped = whole.clone();
@@ -316,14 +318,7 @@ fn salvage_leaves_out_the_value_that_is_damaged() {
     let mut content = without_versions(&dump(&database));
     drop(table);
     database.close().unwrap();
-    let damaged = value(1, 7, 3_000);
-    let place = |name: String| {
-        let path = PathBuf::from(DIR).join(name);
-        let bytes = env.read_file(&path).unwrap();
-        let at = bytes.windows(damaged.len()).position(|window| *window == *damaged)?;
-        Some((path, at as u64))
-    };
-    let (path, at) = names(&env, ".values").into_iter().find_map(place).unwrap();
+    let (path, at) = find(&env, ".values", &value(1, 7, 3_000));
     env.flip(&path, at + 1_500).unwrap();
 
     let salvage = Database::open(DIR, large_options(&env).recovery(Recovery::Salvage)).unwrap();
@@ -383,21 +378,8 @@ fn damage_to_a_value_that_was_read_is_found() {
 #[test]
 fn damage_to_a_sparse_segment_stops_no_compaction() {
     let env = SimEnv::new(8);
-    let database = open(&env);
-    let table = database.create_table("t").wait().unwrap();
-    put(&table, 0..40, 1, 3_000);
-    database.flush().unwrap();
-    env.run_all();
-    let damaged = value(1, 8, 3_000);
-    let (path, at) = names(&env, ".values")
-        .into_iter()
-        .find_map(|name| {
-            let path = std::path::Path::new(DIR).join(name);
-            let bytes = env.read_file(&path).unwrap();
-            let at = bytes.windows(damaged.len()).position(|window| window == damaged)?;
-            Some((path, at as u64))
-        })
-        .unwrap();
+    let (database, table) = filled(&env);
+    let (path, at) = find(&env, ".values", &value(1, 8, 3_000));
     env.flip(&path, at + 100).unwrap();
     drop(table);
     database.close().unwrap();
@@ -412,7 +394,7 @@ fn damage_to_a_sparse_segment_stops_no_compaction() {
         env.run_all();
         database.compact().unwrap();
     }
-    assert_eq!(names(&env, ".values").len(), 1, "whole segments are given up");
+    assert_eq!(segments(&env).len(), 1, "whole segments are given up");
     for row in 0..40u32 {
         let (step, len) = if row % 8 == 0 { (1, 3_000) } else { (9, 300) };
         match table.get("p", row.to_be_bytes()) {
@@ -430,7 +412,7 @@ fn damage_to_a_sparse_segment_stops_no_compaction() {
     table.upsert("p", 8u32.to_be_bytes(), "whole").wait().unwrap();
     database.compact().unwrap();
     env.run_all();
-    assert_eq!((names(&env, ".values").len(), database.stats().background_error), (0, None));
+    assert_eq!((segments(&env).len(), database.stats().background_error), (0, None));
 }
 
 /// R-E22, R-E24: likewise what cannot be read, until the database is opened again.
@@ -441,12 +423,13 @@ fn a_sparse_segment_that_cannot_be_read_stops_no_compaction() {
     put(&database.create_table("t").wait().unwrap(), 0..16, 1, 3_000);
     database.flush().unwrap();
     env.run_all();
-    let segment = names(&env, ".values").remove(0);
+    let segment = segments(&env).remove(0);
+    let segment = segment.to_str().unwrap();
     database.close().unwrap();
 
     let database = Database::open(DIR, large_options(&env).read_mode(ReadMode::Pread)).unwrap();
     let table = database.table("t").unwrap();
-    env.fail(Fault::new(Operation::Read, &*segment, ErrorKind::Other));
+    env.fail(Fault::new(Operation::Read, segment, ErrorKind::Other));
     put(&table, 1..16, 2, 300);
     // One compaction leaves little of the segment in use; the next would move that to a table file.
     database.compact().and_then(|()| database.compact()).unwrap();
@@ -454,7 +437,7 @@ fn a_sparse_segment_that_cannot_be_read_stops_no_compaction() {
     let found = |row: u32| table.get("p", row.to_be_bytes()).unwrap().unwrap().value;
     (1..16).for_each(|row| assert_eq!(*found(row), *value(2, row as u8, 300)));
     let error = database.stats().background_error.unwrap();
-    assert!(error.contains(&segment), "{error}");
+    assert!(error.contains(segment), "{error}");
     env.clear_faults();
     assert_eq!(*found(0), *value(1, 0, 3_000));
     drop(table);
@@ -463,7 +446,7 @@ fn a_sparse_segment_that_cannot_be_read_stops_no_compaction() {
     let database = open(&env);
     database.compact().unwrap();
     env.run_all();
-    assert_eq!(names(&env, ".values"), [""; 0]);
+    assert!(segments(&env).is_empty());
 }
 
 /// R-E12, R-E16: a page reads what is in it, and not what else it was asked for.

@@ -10,7 +10,7 @@ use tablestone::{Batch, Database, Durability, Options, Precondition, Recovery, T
 
 use crate::support::fixture::value;
 use crate::support::model;
-use crate::support::sim::{DIR, sim_options};
+use crate::support::sim::{DIR, find, sim_options};
 use crate::support::{Depth, TestDb};
 
 fn incompressible(seed: u32, len: usize) -> Vec<u8> {
@@ -143,12 +143,7 @@ fn r_e22_salvage_leaves_the_values_beside_a_damaged_one_where_they_are() {
         drop((t, db));
 
         env.remove_file(&Path::new(DIR).join("CURRENT"));
-        let place = |name: &String| {
-            let path = Path::new(DIR).join(name);
-            let bytes = env.read_file(&path).unwrap();
-            Some((bytes.windows(600).position(|window| window == [7; 600])? as u64, path))
-        };
-        let (at, path) = env.list(DIR.as_ref()).iter().find_map(place).unwrap();
+        let (path, at) = find(&env, "", &[7; 600]);
         assert_eq!(path.extension(), Some("log".as_ref()));
         env.flip(&path, at + 300).unwrap();
 

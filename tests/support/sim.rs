@@ -36,6 +36,16 @@ pub fn paths(env: &SimEnv, in_name: &str) -> Vec<PathBuf> {
     names.iter().map(|name| Path::new(DIR).join(name)).collect()
 }
 
+/// The first file with this in its name that has these bytes, and where they begin in it.
+pub fn find(env: &SimEnv, in_name: &str, bytes: &[u8]) -> (PathBuf, u64) {
+    let place = |path: PathBuf| {
+        let content = env.read_file(&path).unwrap();
+        let at = content.windows(bytes.len()).position(|window| window == bytes)?;
+        Some((path, at as u64))
+    };
+    paths(env, in_name).into_iter().find_map(place).unwrap()
+}
+
 /// All files of the database, but for its lock.
 pub fn contents(env: &SimEnv) -> Vec<(PathBuf, Vec<u8>)> {
     let paths = paths(env, "").into_iter().filter(|path| !path.ends_with("LOCK"));
