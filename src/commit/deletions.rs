@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::pipeline::Pipeline;
-use crate::env::JobClass;
+use crate::env::{Background, JobClass};
 use crate::error::Error;
 
 /// Between two looks: a memtable that was active at one and still is at the next is looked at. Where much is

@@ -13,7 +13,7 @@ use super::pipeline::{Pipeline, Record};
 use super::relay::Relay;
 use super::sequence::{Spare, Taken};
 use super::waiters::{Waiters, Woken};
-use crate::env::{JobClass, Queued, once};
+use crate::env::{Background, JobClass};
 use crate::error::{Error, Result};
 use crate::levels;
 use crate::memtable::Memtable;
@@ -100,18 +100,6 @@ impl Pipeline {
             this.hand_over();
         };
         self.once_in_background(|this| &this.drive_queued, JobClass::Log, Duration::ZERO, drive);
-    }
-
-    /// Has a background job do something, unless one that has not begun is queued already: then that does
-    /// it for who comes now, too.
-    pub(super) fn once_in_background(
-        &self,
-        queued: fn(&Self) -> &Queued,
-        class: JobClass,
-        delay: Duration,
-        work: fn(&Self),
-    ) {
-        once(&*self.jobs, self, &self.this, queued, class, delay, work);
     }
 
     /// Has everything up to `version` published by somebody, if only a background job.

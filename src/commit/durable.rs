@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::pipeline::Pipeline;
 use super::relay::Relay;
 use super::waiters::{WaiterKey, Waiters, Woken};
-use crate::env::{JobClass, Queued};
+use crate::env::{Background, JobClass, Queued};
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::version::Version;

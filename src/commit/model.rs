@@ -11,7 +11,7 @@ use loom::thread;
 use super::looks::Looks;
 use super::sequence::{Sequencer, Spare};
 use crate::entry::Kind;
-use crate::env::{Job, JobClass, Jobs, once};
+use crate::env::{Background, Job, JobClass, Jobs};
 use crate::levels::{LevelState, Snapshots, Views, assemble};
 use crate::memtable::Memtable;
 use crate::sync::{AtomicBool, Mutex, Ordering};
@@ -188,6 +188,12 @@ impl Jobs for Queue {
     fn stop(&self) {}
 }
 
+impl Background for Looking {
+    fn background(&self) -> (&dyn Jobs, &Weak<Self>) {
+        (&self.jobs, &self.this)
+    }
+}
+
 impl Looking {
     fn new() -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
@@ -200,15 +206,8 @@ impl Looking {
     }
 
     fn look_later(&self) {
-        once(
-            &self.jobs,
-            self,
-            &self.this,
-            |this| &this.looks.queued,
-            JobClass::Compaction,
-            Duration::ZERO,
-            Self::look,
-        );
+        let (class, look) = (JobClass::Compaction, Self::look);
+        self.once_in_background(|this| &this.looks.queued, class, Duration::ZERO, look);
     }
 
     fn look(&self) {

@@ -37,7 +37,7 @@ use super::reserve::Reserve;
 use super::sequence::{Sequencer, Spare};
 use super::tree_log::PipelineLog;
 use super::waiters::{WaiterKey, Waiters};
-use crate::env::{Clock, Jobs, Queued};
+use crate::env::{Background, Clock, Jobs, Queued};
 use crate::error::{Error, Result};
 use crate::levels::{self, Admission, Tree, View};
 use crate::memtable::Memtable;
@@ -94,6 +94,12 @@ pub(crate) struct Pipeline {
     pub(super) shedding_queued: Queued,
     pub(super) counters: CachePadded<Counters>,
     pub(super) this: Weak<Pipeline>,
+}
+
+impl Background for Pipeline {
+    fn background(&self) -> (&dyn Jobs, &Weak<Self>) {
+        (&*self.jobs, &self.this)
+    }
 }
 
 impl Pipeline {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::gate::Wanted;
 use super::pipeline::Pipeline;
-use crate::env::{Disk, JobClass};
+use crate::env::{Background, Disk, JobClass};
 use crate::error::{Error, Result};
 use crate::levels::{self, Admission};
 

@@ -37,7 +37,7 @@ pub(crate) use aside::damaged_name;
 pub(crate) use deferred::{Deferred, InOrder};
 pub use mapping::Mapping;
 pub(crate) use mapping::{Backing, map};
-pub(crate) use once::{Queued, once};
+pub(crate) use once::{Background, Queued};
 pub(crate) use read_around::{ReadAround, Unreadable};
 pub(crate) use read_only::ReadOnly;
 pub use real::RealEnv;

@@ -1,4 +1,4 @@
-//! [`once`]: work that need not be queued twice.
+//! [`Background`]: work that need not be queued twice.
 //!
 //! Invariant, which the loom model below checks: work that is wanted after its last run began is queued, or its owner
 //! is gone; and a run sees what was done before anybody wanted it who found it queued.
@@ -30,28 +30,34 @@ impl Queued {
     }
 }
 
-/// Queues work of an owner's, to whom `weak` leads, unless it is queued and has not begun, which the owner notes.
-pub(crate) fn once<T: Send + Sync + 'static>(
-    jobs: &dyn Jobs,
-    owner: &T,
-    weak: &Weak<T>,
-    queued: fn(&T) -> &Queued,
-    class: JobClass,
-    delay: Duration,
-    work: fn(&T),
-) {
-    if !queued(owner).set() {
-        return;
-    }
-    let weak = Weak::clone(weak);
-    let job = Box::new(move || {
-        if let Some(owner) = weak.upgrade() {
-            // First, so that what there is to do from here on queues another job.
-            queued(&owner).clear();
-            work(&owner);
+/// Who has background jobs do work of theirs; what is queued keeps nobody alive.
+pub(crate) trait Background: Send + Sync + Sized + 'static {
+    /// The jobs, and what leads to the owner.
+    fn background(&self) -> (&dyn Jobs, &Weak<Self>);
+
+    /// Has a background job do something, unless one that has not begun is queued already: then that does
+    /// it for who comes now, too.
+    fn once_in_background(
+        &self,
+        queued: fn(&Self) -> &Queued,
+        class: JobClass,
+        delay: Duration,
+        work: fn(&Self),
+    ) {
+        if !queued(self).set() {
+            return;
         }
-    });
-    jobs.spawn_after(class, delay, job);
+        let (jobs, this) = self.background();
+        let this = Weak::clone(this);
+        let job = Box::new(move || {
+            if let Some(this) = this.upgrade() {
+                // First, so that what there is to do from here on queues another job.
+                queued(&this).clear();
+                work(&this);
+            }
+        });
+        jobs.spawn_after(class, delay, job);
+    }
 }
 
 #[cfg(all(test, loom))]

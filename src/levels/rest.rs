@@ -14,7 +14,7 @@ use super::state::Level;
 use super::targets::LEVEL_0_TRIGGER;
 use super::tree::Tree;
 use super::view::View;
-use crate::env::{JobClass, once};
+use crate::env::{Background, JobClass};
 use crate::error::Result;
 
 /// So long after the last flush or compaction it is quiet: what it wrote may stay for long.
@@ -72,15 +72,7 @@ impl Tree {
     /// they may be released one after the other.
     pub(super) fn look_at_released(&self) {
         let (class, look) = (JobClass::Compaction, Self::schedule_compactions);
-        once(
-            &*self.jobs,
-            self,
-            &self.this,
-            |tree| &tree.release_look_queued,
-            class,
-            Duration::ZERO,
-            look,
-        );
+        self.once_in_background(|tree| &tree.release_look_queued, class, Duration::ZERO, look);
     }
 
     /// How many entries are rewritten for each flush, as a share of what a compaction of level 0 rewrites.

@@ -19,7 +19,7 @@ use super::snapshots::Horizon;
 use super::state::{Change, Level};
 use super::tree::Tree;
 use super::view::{Frozen, View};
-use crate::env::{JobClass, once};
+use crate::env::{Background, JobClass};
 use crate::error::{Error, Result};
 use crate::sst::FileId;
 use crate::version::Version;
@@ -326,15 +326,7 @@ impl Tree {
     fn schedule_flush(&self, delay: Duration) {
         // What fails is noted, and tried again.
         let flush = |tree: &Self| drop(tree.flush_now());
-        once(
-            &*self.jobs,
-            self,
-            &self.this,
-            |tree| &tree.flush_queued,
-            JobClass::Flush,
-            delay,
-            flush,
-        );
+        self.once_in_background(|tree| &tree.flush_queued, JobClass::Flush, delay, flush);
     }
 
     pub(super) fn flush_failed(&self, error: &Error) {

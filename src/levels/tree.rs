@@ -18,7 +18,7 @@ use super::snapshots::Snapshots;
 use super::state::{Change, LevelState};
 use super::view::{View, Views};
 use crate::cache::BlockCache;
-use crate::env::{Clock, Disk, Jobs, Queued, damaged_name};
+use crate::env::{Background, Clock, Disk, Jobs, Queued, damaged_name};
 use crate::error::{Corruption, Error, Result};
 use crate::memtable::Memtable;
 use crate::metrics::Metrics;
@@ -136,6 +136,12 @@ pub(super) struct Found {
     pub(super) is_new: bool,
     pub(super) is_damaged: bool,
     pub(super) is_unordered: bool,
+}
+
+impl Background for Tree {
+    fn background(&self) -> (&dyn Jobs, &Weak<Self>) {
+        (&*self.jobs, &self.this)
+    }
 }
 
 impl Tree {
