@@ -53,7 +53,7 @@ fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<()> {
     Err(Error::InvalidArgument(found.into()))
 }
 
-/// Until it goes, no file is left out of the tree for a deletion that is not flushed.
+/// While it is held, no file leaves the tree for a deletion that is not flushed.
 struct Hold<'a>(&'a Tree, Version);
 
 impl<'a> Hold<'a> {

@@ -297,7 +297,7 @@ impl Pipeline {
         }
     }
 
-    /// What a write comes to that changes nothing: nothing is written, and its version is the newest there is.
+    /// The outcome of a write that changes nothing: it is not logged, and its version is the newest there is.
     pub(super) fn nothing_done(&self) -> Applied<Version> {
         let last = self.sequencer.last();
         Applied::done(last, last)

@@ -1,7 +1,7 @@
 //! [`Background`]: work that need not be queued twice.
 //!
 //! Invariant, which the loom model below checks: work that is wanted after its last run began is queued, or its owner
-//! is gone; and a run sees what was done before anybody wanted it who found it queued.
+//! is gone; and a run sees all that was done before by those who wanted it and found it queued.
 
 use std::sync::Weak;
 use std::time::Duration;

@@ -52,8 +52,8 @@ impl Tree {
         (share >= 1.0).then(|| self.blocked_reason(reason))
     }
 
-    /// Whether what makes room goes in although other writes are held back: background work fails, and memory is
-    /// not much fuller than these may have it.
+    /// Whether writes that make room go in while others are held back: if background work fails, and memtables are at
+    /// most a quarter larger than others may make them.
     pub(crate) fn lets_urgent_in(&self) -> bool {
         let most = self.sizing.memtables_bytes / 4 * 5;
         self.last_background_error().is_some()

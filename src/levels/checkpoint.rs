@@ -23,8 +23,8 @@ use crate::version::Version;
 use crate::wal::{self, SegmentId};
 
 impl Tree {
-    /// What is flushed now, and nothing that came later. `None`: a compaction has put both in one file, of which another
-    /// flush is the end.
+    /// What is flushed now, and nothing that came later; `None` if a compaction has put both into one file, which is right
+    /// once more is flushed.
     pub(crate) fn flushed_state(&self) -> Option<LevelState> {
         let view = self.views.load();
         let levels = &view.levels;

@@ -169,7 +169,7 @@ pub(crate) struct PageData {
 }
 
 impl PageData {
-    /// The page of who wants no entities.
+    /// The page of a query that wants no entities.
     pub(crate) fn empty() -> Self {
         let (bytes, rows) = (Vec::new(), Vec::new());
         let (taken, stored_bytes, examined, deletions) = (0, 0, 0, 0);

@@ -259,7 +259,7 @@ pub(super) fn owned_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyBo
     (owned(range.start_bound()), owned(range.end_bound()))
 }
 
-/// The same; what is beyond the length of keys is cut: it is between the same keys, and need not be kept whole.
+/// The same, but a bound that is longer than any key is cut to where it still lies between the same keys.
 pub(super) fn cut_bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyBounds {
     let cut = |bound: Bound<&K>| {
         bound.map(|key| key.as_ref().get(..=MOST_KEY_BYTES).unwrap_or(key.as_ref()).to_vec())

@@ -328,8 +328,8 @@ impl Replay<'_> {
         Ok(false)
     }
 
-    /// How many bytes these segments have behind their headers if there are records in them; `None`
-    /// if one is kept, or a record says that all segments before its own were synced, or one that cannot be read may.
+    /// How many bytes those of these segments have behind their headers that have records; `None` if they prove that
+    /// all before them was synced: one is kept, or has a record that says so, or cannot be read and may have one.
     fn bytes_unless_proof(&mut self, later: &[SegmentId]) -> Result<Option<u64>> {
         let mut bytes = 0;
         for id in later {

@@ -83,8 +83,8 @@ impl Ended {
         self.sync.as_ref().map_or(Ok(()), |sync| sync.settle())
     }
 
-    /// Needs no sync any more. No file begins another life while one is under way: one would hear of the
-    /// other's failure.
+    /// The segment needs no sync any more; waits for one that is under way. Its file may begin another life now, and
+    /// neither life is to hear of the other's failure.
     fn give_up(&self) -> Result<()> {
         self.sync.as_ref().map_or(Ok(()), |sync| sync.give_up())
     }

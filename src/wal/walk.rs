@@ -63,13 +63,13 @@ pub(super) enum Ending {
 /// Where it may be said that all of a segment was synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// In its own records, each of what is below a place; nothing is known of later segments.
+    /// Only in its own records, each of which says it of what is below an offset.
     Own,
     /// In a later segment: whatever is bad in it is damage.
     Later,
     /// In table files that refer to it for their values: the same.
     Referred,
-    /// Perhaps in what cannot be read of it: whatever is bad in it and has a record behind it is damage.
+    /// Perhaps in a part of it that cannot be read: whatever is bad in it, with a record behind it, is damage.
     Hidden,
 }
 
