@@ -8,11 +8,10 @@
 //!   └ newest ──► record v9 ──older──► record v4 ──older──► null
 //! ```
 //!
-//! Who reads a row as it was long before it was last rewritten does not go from record to record: one in
-//! [`HOP_EVERY`] has a hop, to the last one before it that has one, and to one that is farther, so chosen that any
-//! record is found in logarithmically many steps (Myers, "An applicative random-access stack", 1983). Of a row that
-//! was written 100,000 times any version is found in 0.3 µs; from record to record it took 70
-//! (`cargo bench --bench memtable -- rewritten`).
+//! A reader of an old version does not walk the whole chain. One record in [`HOP_EVERY`] has a hop: links to the previous
+//! record that has one, and to one farther back, chosen so that any record is found in logarithmically many steps
+//! (Myers, "An applicative random-access stack", 1983). In a row that was written 100,000 times any version is found in
+//! 0.3 µs; the walk took 70 (`cargo bench --bench memtable -- rewritten`).
 //!
 //! The first record of a key is in the same block as its leaf, so that reading a key that was
 //! written once touches neighbouring cache lines. A value is in the block of its record, or kept
@@ -39,7 +38,7 @@ pub(super) type LeafArena = Arena<ALIGN>;
 pub(super) struct Leaf {
     newest: AtomicPtr<Record>,
     key_len: u32,
-    /// How many records were put before the first: what says which of them get a hop.
+    /// How many records were pushed since the first, which says which of them get a hop.
     pushed: AtomicU32,
 }
 
@@ -70,7 +69,7 @@ const KEPT: usize = 2;
 const HOPS: usize = 4;
 const FLAG_BITS: u32 = 3;
 
-/// A step from record to record waits for memory as one by hops does, so it takes some for a hop to be worth its bytes.
+/// A step to the next record waits for memory as a hop does, so a hop has to save several steps to be worth its bytes.
 const HOP_EVERY: u32 = if cfg!(loom) { 1 } else { 16 };
 const HOP_BYTES: usize = size_of::<Hop<'_>>();
 
@@ -225,8 +224,8 @@ impl<'a> LeafRef<'a> {
         }
     }
 
-    /// The number of this record among those that are put before the first. As those of one key come one after another,
-    /// none is counted twice; if one were, hops would be a few records farther apart.
+    /// The number of this push. Pushes to one leaf come one after another, so none is lost; if one were, hops would only
+    /// be a few records farther apart.
     fn count_push(self) -> u32 {
         let pushed = self.header().pushed.load(Ordering::Relaxed).wrapping_add(1);
         self.header().pushed.store(pushed, Ordering::Relaxed);
@@ -235,8 +234,8 @@ impl<'a> LeafRef<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// That of a record which is put before `newest`: far is as far again as from the one before, where that hops over
-    /// as many as the one it leads to.
+    /// The hop of a record that is pushed before `newest`. Where the last two far links are of equal length, `far` spans
+    /// both of them; else it is `previous`.
     fn over(newest: RecordRef<'a>) -> Self {
         let depth = |record: Option<RecordRef<'a>>| {
             record.and_then(RecordRef::hop).map_or(0, |hop| hop.depth)
