@@ -3,10 +3,10 @@
 use std::error::Error as _;
 
 use tablestone::env::{Fault, SimEnv};
-use tablestone::{Batch, Database, Error, Precondition, Version};
+use tablestone::{Batch, Error, Precondition, Version};
 
+use crate::support::TestDb;
 use crate::support::sim::open;
-use crate::support::{TestDb, options};
 
 #[test]
 fn r_e06_every_error_names_what_was_wrong() {
@@ -84,7 +84,7 @@ fn r_e06_a_directory_that_cannot_be_looked_at_is_told_so() {
     let dir = root.path().join("data");
     std::os::unix::fs::symlink(&dir, &dir).unwrap();
     let why = std::fs::metadata(&dir).unwrap_err().to_string();
-    match Database::open(&dir, options()).unwrap_err() {
+    match tablestone::Database::open(&dir, crate::support::options()).unwrap_err() {
         Error::Io(io) => assert_eq!((&*io.path, io.source.to_string()), (&*dir, why)),
         other => panic!("{other:?}"),
     }
