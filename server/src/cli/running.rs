@@ -103,6 +103,9 @@ pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliErr
     tracing::info!(accounts = %names(&accounts), "tables are served of these accounts");
     let service = TableService::open(database, accounts, config.limits, telemetry).await?;
     let service = Arc::new(service);
+    if let Some(tls) = tls.clone() {
+        tokio::spawn(tls.keep_renewed());
+    }
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
     main.spawn(listener.run(Arc::clone(&service), &shutdown));

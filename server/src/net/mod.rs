@@ -6,6 +6,7 @@
 mod activity;
 mod admin;
 mod aside;
+mod certificate;
 mod connection;
 mod folds;
 mod listener;

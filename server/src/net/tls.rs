@@ -1,15 +1,22 @@
-//! [`Tls`]: a certificate and its key, from PEM files.
+//! [`Tls`]: a certificate and its key, from PEM files, which are read again while it is used.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls_pki_types::{CertificateDer, pem};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, rustls::crypto::ring};
+
+use super::certificate::Certificate;
+use super::on_own_thread;
+
+/// How often the files are read again.
+const READ_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why there can be no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +63,7 @@ pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
     Ok(certificates)
 }
 
-fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError + use<> {
+pub(super) fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError + use<> {
     let path = path.to_owned();
     // Its own text has lines as numbers of their bytes, and a line may be all of a key.
     move |source| match source {
@@ -74,6 +81,7 @@ fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError 
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
+    certificate: Arc<Certificate>,
 }
 
 impl Tls {
@@ -82,15 +90,42 @@ impl Tls {
     /// # Errors
     /// [`TlsError`].
     pub fn read(certificates: &Path, key: &Path) -> Result<Self, TlsError> {
-        let chain = read_certificates(certificates)?;
-        let key = PrivateKeyDer::from_pem_file(key).map_err(file("a private key", key))?;
+        let certificate = Arc::new(Certificate::read(certificates, key)?);
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(chain, key)?;
+            .with_cert_resolver(Arc::clone(&certificate) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
+    }
+
+    /// Reads the files again, which may block; says whether the certificate is another. Connections that begin from here
+    /// on are shown what the files have, and the certificate before if that is of no use.
+    ///
+    /// # Errors
+    /// [`TlsError`].
+    pub fn renew(&self) -> Result<bool, TlsError> {
+        self.certificate.renew()
+    }
+
+    /// [Reads](Self::renew) the files again every minute, for ever. What fails is logged once.
+    pub async fn keep_renewed(self) {
+        let mut told = None;
+        loop {
+            tokio::time::sleep(READ_AGAIN).await;
+            let tls = self.clone();
+            let Ok(reading) = on_own_thread(move || tls.renew()) else { continue };
+            let Ok(renewed) = reading.await else { continue };
+            if let Ok(true) = renewed {
+                tracing::info!("new connections are shown the certificate that is in its file now");
+            }
+            let failure = renewed.err().map(|error| error.to_string());
+            if let Some(error) = failure.as_ref().filter(|_| failure != told) {
+                tracing::warn!(%error, "connections are shown the certificate that was read before");
+            }
+            told = failure;
+        }
     }
 
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
@@ -123,5 +158,28 @@ mod tests {
         assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----\n"), no_end);
         let no_begin = expected("a -----BEGIN line does not end with -----");
         assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB\n"), no_begin);
+    }
+    /// A certificate is good for months, and a server runs for longer.
+    #[tokio::test(start_paused = true)]
+    async fn files_are_read_again_while_a_server_runs() {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["pem", "key"].map(|end| directory.path().join(end));
+        let put = |name: &str| {
+            for (end, to) in ["pem", "key"].iter().zip(&files) {
+                std::fs::copy(data.join(format!("{name}.{end}")), to).unwrap();
+            }
+        };
+        put("localhost");
+        let [certificate, key] = &files;
+        let tls = Tls::read(certificate, key).unwrap();
+        let first = tls.certificate.shown();
+        let renewing = tokio::spawn(tls.clone().keep_renewed());
+        put("renewed");
+        while tls.certificate.shown().cert == first.cert {
+            tokio::time::sleep(READ_AGAIN).await;
+        }
+        assert_eq!(tls.certificate.shown().cert, read_certificates(certificate).unwrap());
+        assert!(!renewing.is_finished());
     }
 }

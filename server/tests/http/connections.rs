@@ -11,9 +11,11 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tablestone_server::body::AnswerBody;
 use tablestone_server::net::{ConnectionLimits, Handler, Listener, Peer, Shutdown, Tls};
+use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::support::{Client, within};
@@ -179,10 +181,13 @@ async fn a_shutdown_does_not_wait_for_ever() {
     within("the listener to end", server.ended).await.unwrap();
 }
 
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
 /// The certificate of the tests, and its key.
 fn certificate() -> (PathBuf, PathBuf) {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    (data.join("localhost.pem"), data.join("localhost.key"))
+    (data("localhost.pem"), data("localhost.key"))
 }
 
 fn tls() -> Tls {
@@ -224,13 +229,13 @@ async fn r_s12_a_connection_too_many_is_closed_where_there_is_tls() {
     assert!(server.connect().await.ends().await);
 }
 
-#[tokio::test]
-async fn connections_can_be_encrypted() {
-    let ((certificate, key), tls) = (certificate(), tls());
-    let server = Server::start(ConnectionLimits::default(), Some(tls.clone())).await;
-
+/// A client that trusts this certificate alone.
+async fn connect_trusting(
+    certificate: &Path,
+    address: SocketAddr,
+) -> std::io::Result<Client<TlsStream<TcpStream>>> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(certificate).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -238,9 +243,39 @@ async fn connections_can_be_encrypted() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let stream = TcpStream::connect(server.address).await.unwrap();
-    let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
-    let mut client = Client::over(stream);
+    let stream = TcpStream::connect(address).await?;
+    Ok(Client::over(connector.connect("localhost".try_into().unwrap(), stream).await?))
+}
+
+/// Those that have begun go on.
+#[tokio::test]
+async fn new_connections_are_shown_the_renewed_certificate() {
+    let directory = TempDir::new().unwrap();
+    let files = ["pem", "key"].map(|end| directory.path().join(end));
+    let put = |name: &str| {
+        for (end, to) in ["pem", "key"].iter().zip(&files) {
+            std::fs::copy(data(&format!("{name}.{end}")), to).unwrap();
+        }
+    };
+    put("localhost");
+    let [certificate, key] = &files;
+    let tls = Tls::read(certificate, key).unwrap();
+    let server = Server::start(ConnectionLimits::default(), Some(tls.clone())).await;
+    let before = data("localhost.pem");
+    let mut first = connect_trusting(&before, server.address).await.unwrap();
+    put("renewed");
+    assert!(tls.renew().unwrap());
+    let mut second = connect_trusting(certificate, server.address).await.unwrap();
+    assert_eq!(second.get("/secure").await.text(), "true");
+    assert_eq!(first.get("/secure").await.text(), "true");
+    assert!(connect_trusting(&before, server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn connections_can_be_encrypted() {
+    let ((certificate, key), tls) = (certificate(), tls());
+    let server = Server::start(ConnectionLimits::default(), Some(tls.clone())).await;
+    let mut client = connect_trusting(&certificate, server.address).await.unwrap();
     assert_eq!(client.get("/secure").await.text(), "true");
     assert_eq!(client.get("/large").await.body.len(), 64 << 20);
 
