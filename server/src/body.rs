@@ -88,18 +88,21 @@ impl BodyBudget {
     ///
     /// # Errors
     /// As it is made, and [`ErrorCode::ServerBusy`] if its share is not to be had.
-    pub(crate) async fn decoded<T, E: From<ServiceError>>(
+    pub(crate) async fn decoded<T, E: From<ServiceError>, D>(
         &self,
         share: &mut Share,
-        decode: impl Fn() -> Result<(T, usize), E>,
-    ) -> Result<T, E> {
-        let (decoded, bytes) = decode()?;
+        decode: impl Fn() -> D,
+    ) -> Result<T, E>
+    where
+        D: Future<Output = Result<(T, usize), E>>,
+    {
+        let (decoded, bytes) = decode().await?;
         if self.grow_at_once(share, bytes) {
             return Ok(decoded);
         }
         drop(decoded);
         self.grow_up_to_all(share, bytes).await?;
-        decode().map(|(decoded, _)| decoded)
+        decode().await.map(|(decoded, _)| decoded)
     }
 
     /// Adds to a share as [`grow_up_to_all`](Self::grow_up_to_all) does, if that can be had now; whether it could.

@@ -68,7 +68,7 @@ async fn r_s12_what_waits_for_its_share_is_not_decoded() {
     let budget = BodyBudget::new(100 * UNIT);
     let live = std::rc::Rc::new(());
     let decoded = async |share: &mut Share, units: usize| {
-        let decode = || Ok::<_, ServiceError>((std::rc::Rc::clone(&live), units * UNIT));
+        let decode = async || Ok::<_, ServiceError>((std::rc::Rc::clone(&live), units * UNIT));
         budget.decoded(share, decode).await.map_err(|error| error.code())
     };
     let left = || budget.units.available_permits();

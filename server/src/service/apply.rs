@@ -3,6 +3,7 @@
 use tablestone::{Entity, EntityBatch, Error, Limit, Version};
 
 use super::catalog::TableState;
+use super::waits::Work;
 use super::write::Write;
 use super::{TableService, failure};
 use crate::body::Share;
@@ -48,15 +49,20 @@ impl TableService {
         partition_key: &str,
         writes: impl Iterator<Item = &'w Write<'r>> + Clone,
         after: After,
+        work: Work,
     ) -> Result<Version, Failed> {
         let merges = writes.clone().any(Write::is_merge);
         let (mut merged_bytes, mut share) = (0, Share::default());
         loop {
-            let mut batch = table.entities.batch(partition_key);
-            batch.merged_bytes(merged_bytes);
-            writes.clone().for_each(|write| write.add_to(&mut batch));
-            after.add_to(&mut batch, partition_key);
-            match self.waits.committed(table.entities.commit(batch)).await {
+            let begin = || {
+                let mut batch = table.entities.batch(partition_key);
+                batch.merged_bytes(merged_bytes);
+                writes.clone().for_each(|write| write.add_to(&mut batch));
+                after.add_to(&mut batch, partition_key);
+                table.entities.commit(batch)
+            };
+            let commit = self.waits.done(work, begin).await;
+            match self.waits.committed(work, commit).await {
                 Ok(version) => return Ok(version),
                 Err(Error::LimitExceeded { what: Limit::BatchBytes, size, .. })
                     if merges && size > merged_bytes as u64 =>

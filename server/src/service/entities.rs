@@ -10,6 +10,7 @@ use super::apply::After;
 use super::call::Call;
 use super::keys;
 use super::print::Print;
+use super::waits::Work;
 use super::write::{Done, Echo, Order, Write};
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
@@ -69,14 +70,18 @@ impl TableService {
             let bytes = answer_bytes.max(body.len()) + write.own_bytes();
             Ok::<_, ServiceError>(((write, echo, answer_bytes), bytes))
         };
-        let (write, echo, answer_bytes) = self.budget.decoded(&mut share, decode).await?;
-        let applied = self
-            .apply(&table, write.partition_key(), std::iter::once(&write), After::Nothing)
-            .await;
+        let work = Work::of(body.len());
+        let (write, echo, answer_bytes) = self.decoded(&mut share, work, decode).await?;
+        let (partition_key, writes) = (write.partition_key(), std::iter::once(&write));
+        let applied = self.apply(&table, partition_key, writes, After::Nothing, work).await;
         let version = applied.map_err(|failed| failed.error)?;
-        let mut answer = Answer::empty(StatusCode::NO_CONTENT);
-        let mut done = Done::new(call, &table, write.partition_key(), version);
-        write.answer(&mut done, echo, &mut answer)?;
+        let answered = || {
+            let mut answer = Answer::empty(StatusCode::NO_CONTENT);
+            let mut done = Done::new(call, &table, write.partition_key(), version);
+            write.answer(&mut done, echo, &mut answer)?;
+            Ok::<_, ServiceError>(answer)
+        };
+        let answer = self.waits.done(work, answered).await?;
         debug_assert!(answer.body.bytes().len() <= answer_bytes, "{answer_bytes}");
         share.shrink(answer.body.bytes().len());
         Ok(Answer { body: answer.body.with_share(share), ..answer })

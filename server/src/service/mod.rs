@@ -42,7 +42,7 @@ use self::account::{AccountState, Accounts};
 use self::answer::Answer;
 use self::call::Call;
 use self::catalog::Catalog;
-use self::waits::Waits;
+use self::waits::{Waits, Work};
 use crate::address::{Parameter, Place, QueryString, Resource};
 use crate::auth::{Account, Grant, Signed, unknown_account};
 use crate::body::{AnswerBody, BodyBudget, RequestBody, Share};
@@ -334,6 +334,16 @@ impl TableService {
         B: Body<Data = Bytes>,
     {
         crate::body::read(&call.head.headers, body, self.limits.body, &self.budget).await
+    }
+
+    /// What `decode` makes of a body, in its turn, with a [share](BodyBudget::decoded) of the budget.
+    async fn decoded<T, E: From<ServiceError>>(
+        &self,
+        share: &mut Share,
+        work: Work,
+        decode: impl Fn() -> Result<(T, usize), E>,
+    ) -> Result<T, E> {
+        self.budget.decoded(share, || self.waits.done(work, &decode)).await
     }
 
     fn place<'a>(&self, head: &'a Parts) -> Result<Place<'a>, ServiceError> {

@@ -19,6 +19,7 @@ use super::odata::ODataVersion;
 use super::subrequest::{
     Known, OTHER_PARTITION, Operation, check_query, head, headers, locate, stated_format, verb,
 };
+use super::waits::Work;
 use super::write::{Done, Likeness, Say};
 use crate::address::{Parameter, QueryString, Resource};
 use crate::body::{AnswerBody, Share};
@@ -61,12 +62,14 @@ impl TableService {
             let bytes = body.len() + batch.as_ref().map_or(0, Batch::own_bytes);
             Ok::<_, ServiceError>(((batch, bytes), bytes))
         };
-        let (batch, held) = self.budget.decoded(&mut share, parse).await?;
+        let work = Work::of(body.len());
+        let (batch, held) = self.decoded(&mut share, work, parse).await?;
         let Outcome { writer, error } = match &batch {
             Ok(Batch::ChangeSet(_) | Batch::Nothing) if call.address.secondary => {
                 return Err(ErrorCode::InsufficientAccountPermissions.error());
             }
             Ok(Batch::ChangeSet(requests)) => {
+                let held = Held { bytes: held, work };
                 let outcome = change_set(self, call, requests, held, &mut share).await?;
                 share.shrink(outcome.writer.len());
                 outcome
@@ -136,13 +139,22 @@ impl TableService {
     }
 }
 
-/// Does the operations of a change set, all or none. The request's share of the budget, which is for `held` bytes,
-/// grows to be for what is decoded and for the answer too.
+/// The body of a batch, taken apart.
+#[derive(Clone, Copy)]
+struct Held {
+    /// Bytes that it takes.
+    bytes: usize,
+    /// How long it takes to do more with it.
+    work: Work,
+}
+
+/// Does the operations of a change set, all or none. The request's share of the budget, which is for the bytes that are
+/// `held`, grows to be for what is decoded and for the answer too.
 async fn change_set(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
-    held: usize,
+    held: Held,
     share: &mut Share,
 ) -> Result<Outcome, ServiceError> {
     match commit(service, call, requests, held, share).await {
@@ -230,24 +242,38 @@ async fn commit(
     service: &TableService,
     call: &Call<'_>,
     requests: &[SubRequest<'_>],
-    held: usize,
+    held: Held,
     share: &mut Share,
 ) -> Result<BatchWriter, Failed> {
     let decode = || {
         let read = read(call, requests)?;
         // What is done must be answered, so the answer has its share before.
         let answer_bytes = answer_bytes(call, requests, &read.operations);
-        let bytes = answer_bytes.max(held) + own_bytes(&read.operations);
+        let bytes = answer_bytes.max(held.bytes) + own_bytes(&read.operations);
         Ok::<_, Failed>(((read, answer_bytes), bytes))
     };
-    let (read, answer_bytes) = service.budget.decoded(share, decode).await?;
+    let (read, answer_bytes) = service.decoded(share, held.work, decode).await?;
     let Read { table, operations, after } = read;
     let partition_key = operations.first().map_or("", |first| first.write.partition_key());
     let writes = operations.iter().map(|operation| &operation.write);
-    let version = service.apply(&table, partition_key, writes, after).await?;
-    let done = Done::new(call, &table, partition_key, version);
+    let version = service.apply(&table, partition_key, writes, after, held.work).await?;
+    let answered = || {
+        let done = Done::new(call, &table, partition_key, version);
+        answers(done, requests, &operations)
+    };
+    let writer = service.waits.done(held.work, answered).await?;
+    debug_assert!(writer.len() <= answer_bytes, "{answer_bytes}");
+    Ok(writer)
+}
+
+/// The answers to operations that were done.
+fn answers(
+    done: Done<'_>,
+    requests: &[SubRequest<'_>],
+    operations: &[Operation<'_>],
+) -> Result<BatchWriter, Failed> {
     let mut answers = Answers { writer: writer(), done, known: None };
-    for (index, (request, operation)) in requests.iter().zip(&operations).enumerate() {
+    for (index, (request, operation)) in requests.iter().zip(operations).enumerate() {
         let before = answers.writer.len();
         let pushed = answers.push(operation, request.content_id.as_deref());
         pushed.map_err(|error| Failed { error, index })?;
@@ -257,7 +283,6 @@ async fn commit(
             answers.writer.reserve(part.min(MOST_ROOM) * operations.len());
         }
     }
-    debug_assert!(answers.writer.len() <= answer_bytes, "{answer_bytes}");
     Ok(answers.writer)
 }
 

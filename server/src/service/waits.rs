@@ -13,6 +13,10 @@
 //!
 //! There are only so many threads for what is handed over. A read that none of them has begun after [`PATIENCE`] is
 //! given up.
+//!
+//! What is done with a body that is larger than the service's own limit keeps a thread busy for long, without any disk.
+//! It stays on its thread, as it borrows from the request, and another thread takes over what else that one has to do.
+//! As many at once are so as the runtime has threads, as each has its body decoded in memory (R-S12).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +24,8 @@ use std::time::Duration;
 
 use tablestone::{Commit, Database};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout};
 
 use super::{disk_reads, failure};
@@ -31,6 +37,9 @@ pub(super) const QUICK: Duration = Duration::from_millis(5);
 const BRIEF: Duration = Duration::from_micros(150);
 /// For how long nothing runs at once after something slow, as a multiple of what that took.
 const PAUSES: u32 = 4;
+
+/// What is done with larger bodies is [long](Work::Long). The service's own limit: by default there are none.
+const LONG_BYTES: usize = 4 << 20;
 
 /// How long a read waits for a thread to begin on before the client hears that the server is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,6 +53,24 @@ pub(super) struct Waits {
     in_flight: Arc<AtomicUsize>,
     /// Whether another thread serves connections while one waits.
     has_others: bool,
+    /// For long work, one for each of the runtime's threads.
+    turns: Semaphore,
+}
+
+/// How long it takes to do something with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// It keeps nobody waiting.
+    Brief,
+    /// It may take a second and more.
+    Long,
+}
+
+impl Work {
+    /// For a body of so many bytes.
+    pub(super) fn of(bytes: usize) -> Self {
+        if bytes > LONG_BYTES { Self::Long } else { Self::Brief }
+    }
 }
 
 /// How quick work of one kind has been of late.
@@ -66,12 +93,22 @@ impl Drop for InFlight {
 impl Waits {
     /// For the runtime that this is called in.
     pub(super) fn new(database: Database) -> Self {
-        let has_others = Handle::try_current().is_ok_and(|runtime| {
-            runtime.runtime_flavor() == RuntimeFlavor::MultiThread
-                && runtime.metrics().num_workers() > 1
-        });
+        let threads = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
+        let has_others = has_threads() && threads > 1;
         let (reads, syncs) = (Pace::new(), Pace::new());
-        Self { database, reads, syncs, in_flight: Arc::default(), has_others }
+        let turns = Semaphore::new(threads.max(1));
+        Self { database, reads, syncs, in_flight: Arc::default(), has_others, turns }
+    }
+
+    /// Does something with a body that waits for nothing: long work in its turn, while another thread serves who else
+    /// this one would.
+    pub(super) async fn done<T>(&self, work: Work, does: impl FnOnce() -> T) -> T {
+        if work == Work::Brief {
+            return does();
+        }
+        // It is never closed.
+        let _turn = self.turns.acquire().await;
+        if has_threads() { block_in_place(does) } else { does() }
     }
 
     /// Notes that a request came; the guard that it went.
@@ -119,13 +156,23 @@ impl Waits {
         ended.map_err(|error| failure::of(&error))?
     }
 
-    /// Waits for a write.
-    pub(super) async fn committed<T>(&self, commit: Commit<T>) -> Result<T, tablestone::Error> {
-        if self.is_alone() {
+    /// Waits for a write. What merges make of a large body takes long too, so others always do that.
+    pub(super) async fn committed<T>(
+        &self,
+        work: Work,
+        commit: Commit<T>,
+    ) -> Result<T, tablestone::Error> {
+        if work == Work::Brief && self.is_alone() {
             self.syncs.unless_slow(|| commit.drive(), || false);
         }
         commit.await
     }
+}
+
+/// Whether the runtime that this is called in has threads of its own, which can stand in for each other.
+fn has_threads() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 impl Pace {
@@ -177,6 +224,33 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(directory.path(), Options::default()).unwrap();
         (directory, Waits::new(database))
+    }
+
+    /// R-S12: others are served while a large body is decoded, also where there is one thread for all.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn r_s12_long_work_keeps_nobody_waiting() {
+        assert_eq!((Work::of(4 << 20), Work::of((4 << 20) + 1)), (Work::Brief, Work::Long));
+        let (_directory, waits) = waits();
+        let waited = tokio::spawn(async move {
+            let (served, serves) = channel();
+            tokio::spawn(async move { served.send(()) });
+            let wait = move || serves.recv_timeout(Duration::from_secs(5));
+            let waited = waits.done(Work::Long, wait);
+            (waited.await, waits.turns.available_permits())
+        });
+        assert_eq!(waited.await.unwrap(), (Ok(()), 1));
+    }
+
+    /// Each has its body decoded in memory.
+    #[tokio::test]
+    async fn long_work_waits_for_its_turn() {
+        let (_directory, waits) = waits();
+        let turn = waits.turns.try_acquire().unwrap();
+        let mut long = std::pin::pin!(waits.done(Work::Long, || 1));
+        assert!(poll_fn(|context| Poll::Ready(long.as_mut().poll(context).is_pending())).await);
+        assert_eq!(waits.done(Work::Brief, || 2).await, 2);
+        drop(turn);
+        assert_eq!(long.await, 1);
     }
 
     /// What a future gives while the paused clock stands still, which goes on only where nothing is to do.
@@ -341,7 +415,7 @@ mod tests {
             }
             let syncs = waits.database.stats().syncs;
             let commit = table.insert("p", row, "");
-            waits.committed(commit).await.unwrap();
+            waits.committed(Work::Brief, commit).await.unwrap();
             assert_eq!(waits.database.stats().syncs, syncs + 1);
             assert!(table.get("p", row).unwrap().is_some());
         }
