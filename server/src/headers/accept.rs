@@ -79,18 +79,26 @@ pub fn error_format(
     headers: &HeaderMap,
     version: Option<ApiVersion>,
 ) -> BodyFormat {
+    let of_version = match version >= Some(ApiVersion::NO_ATOM) {
+        true => BodyFormat::Json(Metadata::Minimal),
+        false => BodyFormat::Atom,
+    };
+    stated_error_format(format, headers, version).unwrap_or(of_version)
+}
+
+/// The form of an error as a request asks for it; `None` if it asks for no form that there is.
+#[must_use]
+pub fn stated_error_format(
+    format: Option<&str>,
+    headers: &HeaderMap,
+    version: Option<ApiVersion>,
+) -> Option<BodyFormat> {
     let stated = format.and_then(|format| response_format(Some(format), headers, version).ok());
-    if let Some(stated) = stated {
-        return stated;
-    }
-    match accepted(headers, version) {
-        Some(Media::Body(accepted)) => accepted,
-        Some(Media::Xml) => BodyFormat::Atom,
-        Some(Media::Any) | None if version >= Some(ApiVersion::NO_ATOM) => {
-            BodyFormat::Json(Metadata::Minimal)
-        }
-        Some(Media::Any) | None => BodyFormat::Atom,
-    }
+    stated.or_else(|| match accepted(headers, version)? {
+        Media::Body(accepted) => Some(accepted),
+        Media::Xml => Some(BodyFormat::Atom),
+        Media::Any => None,
+    })
 }
 
 fn supported(format: BodyFormat, version: Option<ApiVersion>) -> Result<BodyFormat, ServiceError> {

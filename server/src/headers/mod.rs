@@ -6,7 +6,9 @@
 mod accept;
 mod answer;
 
-pub use accept::{BodyFormat, Metadata, error_format, request_format, response_format};
+pub use accept::{
+    BodyFormat, Metadata, error_format, request_format, response_format, stated_error_format,
+};
 pub use answer::{Common, RequestId, names};
 
 use http::{HeaderMap, HeaderValue, Method, header};

@@ -6,7 +6,9 @@ use tablestone::{ETag, Version};
 
 use crate::body::AnswerBody;
 use crate::error::{ErrorCode, ServiceError};
-use crate::headers::{BodyFormat, Common, Metadata, Preference, error_format, names};
+use crate::headers::{
+    BodyFormat, Common, Metadata, Preference, error_format, names, stated_error_format,
+};
 use crate::wire::instant::{now, with_seven_digits};
 use crate::wire::{json, xml};
 
@@ -77,11 +79,26 @@ impl Answer {
         request: &HeaderMap,
         common: &Common,
     ) -> Self {
+        Self::error_in(error_format(format, request, common.version()), error, common)
+    }
+
+    /// The same of an operation whose documents are XML: so is an error, unless the request asks for JSON.
+    pub(super) fn xml_error(
+        error: &ServiceError,
+        format: Option<&str>,
+        request: &HeaderMap,
+        common: &Common,
+    ) -> Self {
+        let stated = stated_error_format(format, request, common.version());
+        Self::error_in(stated.unwrap_or(BodyFormat::Atom), error, common)
+    }
+
+    fn error_in(form: BodyFormat, error: &ServiceError, common: &Common) -> Self {
         let code = error.code();
         let name = code.as_str();
         let (message, id, time) = (error.message(), &common.id, with_seven_digits(now()));
         let message = format!("{message}\nRequestId:{id}\nTime:{time}");
-        let (content_type, body) = match error_format(format, request, common.version()) {
+        let (content_type, body) = match form {
             json @ BodyFormat::Json(_) => {
                 let content_type = HeaderValue::from_static(content_type(json, Shape::Single));
                 (content_type, json::print_error(name, &message))

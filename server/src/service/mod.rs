@@ -229,6 +229,11 @@ impl TableService {
         let format = QueryString::find(query, Parameter::Format);
         let error_answer = match action {
             Action::CreateTable | Action::InsertEntity => Answer::creation_error,
+            Action::GetTableAcl
+            | Action::SetTableAcl
+            | Action::GetServiceProperties
+            | Action::SetServiceProperties
+            | Action::GetServiceStats => Answer::xml_error,
             _ => Answer::error,
         };
         error_answer(&error, format.as_deref(), &head.headers, common)

@@ -226,6 +226,30 @@ fn check(code: ErrorCode, accept: &str, answer: &Answer) {
     assert!(time.starts_with("Time:2") && time.ends_with('Z'), "{message}");
 }
 
+/// R-S05: who asks for no form where documents are XML reads errors as XML too: recorded of the Go library, in a
+/// version whose other errors are JSON then.
+#[tokio::test]
+async fn r_s05_errors_beside_documents_of_xml_are_xml() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let stats = "/?restype=service&comp=stats";
+    for (code, method, path, body) in [
+        (TableNotFound, "PUT", "/missing?comp=acl", "<SignedIdentifiers/>"),
+        (TableNotFound, "GET", "/missing?comp=acl", ""),
+        (InvalidXmlDocument, "PUT", "/people?comp=acl", "<SignedIdentifiers>"),
+        (InvalidXmlDocument, "PUT", SERVICE, "<Other/>"),
+        (InvalidQueryParameterValue, "GET", "/?comp=properties", ""),
+        (InvalidQueryParameterValue, "GET", stats, ""),
+    ] {
+        for accept in ["", "*/*", "application/xml", "application/json"] {
+            let headers = [("Accept", accept), ("x-ms-version", "2018-03-28")];
+            check(code, accept, &client.send(method, path, &headers, body).await);
+        }
+    }
+    let missing = client.send("GET", "/missing()", &[("Accept", "*/*")], "").await;
+    check(TableNotFound, "application/json", &missing);
+}
+
 /// R-S05: every code but those that only a broken or a busy server gives.
 #[tokio::test]
 async fn r_s05_every_code_is_reached_and_told_as_the_client_accepts() {
