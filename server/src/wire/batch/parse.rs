@@ -2,7 +2,7 @@
 //!
 //! Clients differ in line ends, in the `--` after the last boundary, in blank lines, and in whether
 //! they send Content-Length. So lines end with LF or CRLF; a boundary counts only where it is a
-//! whole line, or the end of the line in which a JSON body ends; where a Content-Length is given, that
+//! whole line, or the end of the line in which a JSON body ends; where a Content-Length is a number, that
 //! many bytes are the body whatever they look like; and a list of parts ends at its closing
 //! boundary, at a boundary with nothing after it, or at the enclosing list's boundary.
 
@@ -217,7 +217,10 @@ impl<'a> Parser<'a, '_> {
             return Err(error(offset, BatchErrorKind::RequestLine { found: shown(line) }));
         };
         let headers = self.known_headers(known)?;
-        let body = match find(&headers, "Content-Length") {
+        // The C++ SDK of some operations ends no line behind the number, and the next header is part of the value:
+        // that says nothing, and the body ends at the boundary.
+        let length = find(&headers, "Content-Length").filter(|length| is_number(length));
+        let body = match length {
             Some(length) => self.sized_body(length)?,
             None => self.body_to_delimiter()?,
         };
@@ -388,6 +391,10 @@ impl<'a> Parser<'a, '_> {
 
 fn error(offset: usize, kind: BatchErrorKind) -> BatchError {
     BatchError { offset, kind }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_http(content_type: &str) -> bool {
