@@ -203,7 +203,10 @@ impl TableService {
         let place = self.place(head)?;
         let query = QueryString::parse(head.uri.query().unwrap_or_default())?;
         query.check_timeout()?;
-        let version = ApiVersion::of(&head.headers)?.or(common.version());
+        let version = match ApiVersion::of(&head.headers)? {
+            None => check_signed_version(&query).map(|()| common.version())?,
+            stated => stated,
+        };
         let signed = Signed {
             method: &head.method,
             path: head.uri.path(),
@@ -388,6 +391,16 @@ fn signed_version(head: &Parts) -> Option<ApiVersion> {
     let query = QueryString::parse(query).ok()?;
     let form = query.get(Parameter::SignedVersion)?;
     ApiVersion::parse(query.given(Parameter::ApiVersion).unwrap_or(form))
+}
+
+/// Refuses an `api-version` beside a signature that is no version, as the header's would be.
+fn check_signed_version(query: &QueryString<'_>) -> Result<(), ServiceError> {
+    let asked = query.given(Parameter::ApiVersion);
+    let counts = query.given(Parameter::SignedVersion).is_some();
+    match asked.filter(|_| counts).map(ApiVersion::parse) {
+        Some(None) => Err(ErrorCode::InvalidQueryParameterValue.error()),
+        Some(Some(_)) | None => Ok(()),
+    }
 }
 
 impl Handler for TableService {
