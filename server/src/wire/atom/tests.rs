@@ -136,6 +136,21 @@ fn r_s04_markup_in_a_value_is_refused() {
     assert_eq!(entity, [("A".to_owned(), Value::from("ac"))]);
 }
 
+/// R-S04: what no XML holds as it is can be written as a reference, as we write it.
+#[test]
+fn r_s04_what_is_no_character_of_xml_is_refused() {
+    for character in ['\u{1}', '\u{fffe}', '\u{ffff}'] {
+        for text in [format!("a{character}"), format!("<![CDATA[{character}]]>")] {
+            let error = parse_entity(entry(&format!("<data:A>{text}</data:A>")).as_bytes());
+            let error = error.expect_err("no XML");
+            assert_eq!(ServiceError::from(error).code(), ErrorCode::InvalidInput, "{character:?}");
+        }
+        let text = format!("<data:A>&#x{:X};</data:A>", u32::from(character));
+        let entity = parse_entity(entry(&text).as_bytes()).expect("an entry").owned_properties();
+        assert_eq!(entity, [("A".to_owned(), Value::from(character.to_string()))]);
+    }
+}
+
 /// R-S12: as in JSON, an error does not repeat a name that no entity can have.
 #[test]
 fn r_s12_errors_are_bounded() {

@@ -238,6 +238,9 @@ impl Builder<'_> {
         if text.contains(|it: char| it < ' ' && !matches!(it, '\t' | '\n' | '\r')) {
             return Err(self.malformed("expected text, found a control character"));
         }
+        if text.contains(['\u{fffe}', '\u{ffff}']) {
+            return Err(self.malformed("expected text, found what is no character"));
+        }
         self.text(text)
     }
 
