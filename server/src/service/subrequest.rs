@@ -13,6 +13,7 @@ use super::call::Call;
 use super::catalog::TableState;
 use super::no_operation;
 use super::odata::ODataVersion;
+use super::properties::check_restype;
 use super::write::{Echo, Order, Write};
 use crate::address::{Address, Parameter, Place, QueryString, Resource};
 use crate::error::{ErrorCode, ServiceError};
@@ -229,6 +230,9 @@ pub(super) fn check_query(
 ) -> Result<(), ServiceError> {
     query.check_timeout()?;
     let Some(comp) = query.given(Parameter::Comp) else { return Ok(()) };
+    if *resource == Resource::Service {
+        check_restype(query)?;
+    }
     Err(match (resource, verb, comp) {
         (Resource::Service, Verb::Get | Verb::Put, "properties")
         | (Resource::Service, Verb::Get, "stats")

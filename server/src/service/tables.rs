@@ -124,7 +124,7 @@ impl TableService {
         call: &Call<'_>,
         body: impl Body<Data = Bytes>,
     ) -> Result<Answer, ServiceError> {
-        properties::check_restype(call)?;
+        properties::check_restype(&call.query)?;
         call.allow(Operation::SetServiceProperties, None)?;
         let (body, _share) = self.body(call, body).await?;
         let update = crate::wire::xml::parse_properties(&body)?;

@@ -39,6 +39,7 @@ async fn r_s07_an_operation_is_what_its_address_asks_for() {
         ("MERGE", &format!("{point}?comp=list"), UNKNOWN),
         ("PUT", &format!("{point}?timeout=-1"), UNKNOWN),
         ("PUT", "/?restype=service&comp=properties", OTHER),
+        ("PUT", "/?comp=properties", UNKNOWN),
     ] {
         let entity = r#"{"PartitionKey":"p","RowKey":"new"}"#;
         let any = if path.starts_with(point) { "If-Match: *" } else { "Prefer: return-no-content" };
@@ -75,6 +76,8 @@ async fn r_s07_a_query_in_a_batch_is_what_its_address_asks_for() {
         ("GET", "/people?comp=acl", OTHER),
         ("PUT", "/people?comp=acl", OTHER),
         ("GET", "/?restype=service&comp=properties", OTHER),
+        ("GET", "/?comp=properties", UNKNOWN),
+        ("GET", "/?restype=other&comp=properties", UNKNOWN),
         ("GET", "/people?comp=other", UNKNOWN),
         ("GET", "/people?timeout=soon", UNKNOWN),
         ("GET", &format!("{point}?comp=acl"), UNKNOWN),
