@@ -22,9 +22,10 @@ use hyper::body::Incoming;
 
 pub use admin::{Admin, Condition, Readiness};
 pub(crate) use aside::on_own_thread;
+pub use certificate::TlsError;
+pub(crate) use certificate::read_certificates;
 pub use listener::{Listener, Shutdown};
-pub(crate) use tls::read_certificates;
-pub use tls::{Tls, TlsError};
+pub use tls::Tls;
 
 use crate::body::AnswerBody;
 

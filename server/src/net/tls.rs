@@ -1,81 +1,20 @@
 //! [`Tls`]: a certificate and its key, from PEM files, which are read again while it is used.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, pem};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, rustls::crypto::ring};
 
-use super::certificate::Certificate;
+use super::certificate::{Certificate, TlsError};
 use super::on_own_thread;
 
 /// How often the files are read again.
 const READ_AGAIN: Duration = Duration::from_secs(60);
-
-/// Why there can be no TLS.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file cannot be read, or has nothing of the kind in it.
-    #[error("cannot read {what} from {path:?}: {source}")]
-    File {
-        /// The certificate or the key.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// A file is no PEM, as one that is cut.
-    #[error("cannot read {what} from {path:?}: {reason}")]
-    NoPem {
-        /// The certificate or the key.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// There is no certificate in the file.
-    #[error("there is no certificate in {path:?}")]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Certificate and key do not go together, or are of no use.
-    #[error("the certificate and its key cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
-}
-
-/// The certificates of a PEM file, of which there is at least one.
-pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates: Vec<_> = certificates.map_err(file("a certificate", path))?;
-    if certificates.is_empty() {
-        return Err(TlsError::NoCertificate { path: path.to_owned() });
-    }
-    Ok(certificates)
-}
-
-pub(super) fn file(what: &'static str, path: &Path) -> impl FnOnce(pem::Error) -> TlsError + use<> {
-    let path = path.to_owned();
-    // Its own text has lines as numbers of their bytes, and a line may be all of a key.
-    move |source| match source {
-        pem::Error::MissingSectionEnd { .. } => {
-            TlsError::NoPem { what, path, reason: "there is no -----END line to a -----BEGIN line" }
-        }
-        pem::Error::IllegalSectionStart { .. } => {
-            TlsError::NoPem { what, path, reason: "a -----BEGIN line does not end with -----" }
-        }
-        source => TlsError::File { what, path, source },
-    }
-}
 
 /// TLS with a certificate; HTTP/1.1 is all that it offers.
 #[derive(Clone)]
@@ -141,24 +80,9 @@ impl fmt::Debug for Tls {
 
 #[cfg(test)]
 mod tests {
+    use super::super::read_certificates;
     use super::*;
 
-    /// As one that is being replaced is for a moment, or that has lost its line ends. What may be a key is not told.
-    #[test]
-    fn a_file_that_is_no_pem_is_told_in_words() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("server.pem");
-        let error = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            read_certificates(&path).unwrap_err().to_string()
-        };
-        let expected = |why| format!("cannot read a certificate from {path:?}: {why}");
-        let no_end = expected("there is no -----END line to a -----BEGIN line");
-        assert_eq!(error("-----BEGIN CERTIFICATE-----\nMIIB\n"), no_end);
-        assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----\n"), no_end);
-        let no_begin = expected("a -----BEGIN line does not end with -----");
-        assert_eq!(error("-----BEGIN CERTIFICATE-----MIIB\n"), no_begin);
-    }
     /// A certificate is good for months, and a server runs for longer.
     #[tokio::test(start_paused = true)]
     async fn files_are_read_again_while_a_server_runs() {
