@@ -82,10 +82,13 @@ impl Groups {
         self.held >= MAX_HELD || self.bytes >= MAX_HELD_BYTES
     }
 
-    /// Hands out all groups.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Group> {
+    /// Hands out all groups, in the order of their first lines: of the same input the same one fails.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Group> + use<> {
         (self.held, self.bytes) = (0, 0);
-        self.by_partition.drain().map(|(_, growing)| growing.group)
+        let groups = self.by_partition.drain().map(|(_, growing)| growing.group);
+        let mut groups: Vec<_> = groups.collect();
+        groups.sort_unstable_by_key(|group| group.first().map(|line| line.number));
+        groups.into_iter()
     }
 
     fn hash(&self, entity: &Entity) -> u64 {
@@ -116,6 +119,17 @@ mod tests {
         assert_eq!((rest.len(), rest[0].len()), (1, 99));
         assert_eq!((groups.held, groups.bytes), (0, 0));
         assert_eq!(groups.drain().count(), 0);
+    }
+
+    /// An import that stops at an entity that is there stops at the same one again.
+    #[test]
+    fn groups_are_handed_out_in_order() {
+        let mut groups = Groups::default();
+        for number in 0..300 {
+            groups.add(line(&(number * 7 % 100).to_string(), number));
+        }
+        let firsts: Vec<_> = groups.drain().map(|group| group[0].number).collect();
+        assert_eq!(firsts, (0..100).collect::<Vec<_>>());
     }
 
     /// Groups that wait for connections take no more than a few transactions each.

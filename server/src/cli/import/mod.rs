@@ -186,7 +186,7 @@ impl fmt::Display for Count {
         write!(f, "{} written", counted(self.written, "row was", "rows were"))?;
         match self.unknown {
             0 => Ok(()),
-            rows => write!(f, ", and maybe {rows} more"),
+            rows => write!(f, "; whether {} is not known", counted(rows, "more was", "more were")),
         }
     }
 }
