@@ -6,6 +6,9 @@ use http::StatusCode;
 
 use crate::error::ErrorCode;
 
+/// The code of Windows where a process has as many sockets as it may.
+const WSAEMFILE: i32 = 10_024;
+
 /// Why a call of a [`Client`](super::Client) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -19,7 +22,7 @@ pub enum ClientError {
         source: http::Error,
     },
     /// The server cannot be reached, or the connection broke.
-    #[error("no server answers at {address}: {source}{}", hint(.source))]
+    #[error("{} {address}: {source}{}", failed(.source), hint(.source, .address))]
     NoAnswer {
         /// The account's address.
         address: Box<str>,
@@ -98,11 +101,56 @@ fn is_cut(error: &ureq::Error) -> bool {
     matches!(kind, ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
 }
 
+/// Whether there was no descriptor for a connection, of those of this process or of all.
+fn is_short(error: &ureq::Error) -> bool {
+    // By POSIX's names ENFILE and EMFILE, for which the standard library has none.
+    let codes = if cfg!(unix) { [23, 24] } else { [WSAEMFILE; 2] };
+    let ureq::Error::Io(error) = error else { return false };
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+fn failed(error: &ureq::Error) -> &'static str {
+    if is_short(error) { "cannot open a connection to" } else { "no server answers at" }
+}
+
 /// What may be behind an error.
-fn hint(error: &ureq::Error) -> &'static str {
+fn hint(error: &ureq::Error, address: &str) -> &'static str {
     if is_cut(error) {
-        " (a server closes connections that are more than its limits.connections)"
+        return " (a server closes connections that are more than its limits.connections)";
+    }
+    if cfg!(unix) && is_short(error) {
+        return " (`ulimit -n` says how many files and connections a process may have open)";
+    }
+    // Texts are all that these have.
+    let (text, is_encrypted) = (error.to_string(), address.starts_with("https:"));
+    if is_encrypted && text.contains("InvalidContentType") {
+        " (it may serve http, not https)"
+    } else if is_encrypted && text.contains("UnknownIssuer") {
+        " (--tls-certificate names the certificate of a server that made its own)"
+    } else if !is_encrypted && matches!(error, ureq::Error::Protocol(_)) {
+        " (it may serve https, not http)"
     } else {
         ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limit of this process is not told as if the server were away.
+    #[cfg(unix)]
+    #[test]
+    fn a_process_without_a_descriptor_left_is_not_the_servers_fault() {
+        let told = |code| {
+            let source = Box::new(ureq::Error::Io(std::io::Error::from_raw_os_error(code)));
+            ClientError::NoAnswer { address: "http://x".into(), source }.to_string()
+        };
+        let short = told(24);
+        assert!(short.starts_with("cannot open a connection to http://x: "), "{short}");
+        assert!(short.contains("ulimit -n"), "{short}");
+        let refused = told(111);
+        assert!(refused.starts_with("no server answers at http://x: "), "{refused}");
+        assert!(!refused.contains("ulimit"), "{refused}");
     }
 }

@@ -12,10 +12,11 @@ fn a_command_that_gets_no_descriptor_says_so() {
     let server = Server::start(&shell, "data");
     shell.out(&["import", "one.jsonl", "--table", "one", "--url", &server.url]);
     let export = ["export", "--table", "one", "-o", "out.jsonl", "--url", &server.url];
+    let import = ["import", "one.jsonl", "--table", "one", "--url", &server.url];
     // Where it gets all, there is no such address to listen on.
     let serve = ["serve", "--log", "error", "--data", "served", "--listen", "192.0.2.1:1"];
     for number in 4..20 {
-        for arguments in [&export[..], &serve] {
+        for arguments in [&export[..], &import, &serve] {
             let ran = finish(shell.with_descriptors(number, arguments), "");
             if ran.code != Some(0) {
                 let failure = ran.failure(1);

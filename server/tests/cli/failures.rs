@@ -285,7 +285,16 @@ fn a_certificate_must_be_trusted() {
     let tables = ["tables", "--json", "--url", &server.url];
     assert_eq!(shell.out(&[&tables[..], &["--tls-certificate", certificate]].concat()), "");
     let unknown = shell.run(&tables).failure(1);
-    assert!(unknown.contains("certificate"), "{unknown}");
+    assert!(
+        unknown.ends_with(
+            " (--tls-certificate names the certificate of a server that made its own)\n"
+        )
+    );
+    let plain = shell.run(&["tables", "--url", &server.url.replace("https:", "http:")]).failure(1);
+    assert!(plain.ends_with(" (it may serve https, not http)\n"), "{plain}");
+    let other = Server::start(&shell, "plain");
+    let plain = shell.run(&["tables", "--url", &other.url.replace("http:", "https:")]).failure(1);
+    assert!(plain.ends_with(" (it may serve http, not https)\n"), "{plain}");
     let none = shell.run(&[&tables[..], &["--tls-certificate", "none.pem"]].concat()).failure(1);
     assert!(none.starts_with("error: cannot read a certificate from \"none.pem\""), "{none}");
 }
