@@ -69,6 +69,9 @@ pub enum Condition {
 /// Where a backup is, or why there is none.
 type Made = Result<PathBuf, String>;
 
+/// Makes an answer.
+type Work = Box<dyn FnOnce() -> Response<AnswerBody> + Send>;
+
 /// Begins to make a backup.
 type Checkpoint = dyn Fn() -> io::Result<Receiver<Made>> + Send + Sync;
 
@@ -112,14 +115,19 @@ impl Admin {
         }
     }
 
-    /// Answered by a thread of its own, which may block; in place where the system has none.
-    async fn answer_aside(&self, method: &Method, path: &str) -> Response<AnswerBody> {
+    /// Answered by the thread that `begin` has for it, which may block; in place where there is none.
+    async fn answer_aside(
+        &self,
+        method: &Method,
+        path: &str,
+        begin: impl FnOnce(Work) -> io::Result<Receiver<Response<AnswerBody>>>,
+    ) -> Response<AnswerBody> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (asked, with, of) = (Arc::clone(&self.asked), method.clone(), path.to_owned());
-        let answering = on_own_thread(move || {
+        let answering = begin(Box::new(move || {
             let _turn = turn;
             asked.answer(&with, &of)
-        });
+        }));
         match answering {
             Ok(answering) => answering.await.unwrap_or_else(|_| {
                 text(StatusCode::INTERNAL_SERVER_ERROR, "making the answer panicked\n")
@@ -165,7 +173,7 @@ impl Handler for Admin {
         match (request.method(), request.uri().path()) {
             (&Method::POST, "/checkpoint") => self.checkpoint().await,
             (method, "/health") => self.asked.answer(method, "/health"),
-            (method, path) => self.answer_aside(method, path).await,
+            (method, path) => self.answer_aside(method, path, on_own_thread).await,
         }
     }
 }
@@ -204,8 +212,21 @@ mod tests {
         let made = move || figures.lock().recv_timeout(Duration::from_secs(5)).unwrap_or_default();
         let admin = Admin::new(Readiness::default(), Condition::default, String::new, made);
         tokio::spawn(async move { served.send("of_tables 1\n".to_owned()) });
-        let answer = admin.answer_aside(&Method::GET, "/metrics/tables").await;
+        let answer = admin.answer_aside(&Method::GET, "/metrics/tables", on_own_thread).await;
         assert_eq!(answer.body().bytes(), b"of_tables 1\n");
+    }
+
+    /// R-S12: the system may have no thread to give for them; who asks next has a turn again.
+    #[tokio::test]
+    async fn r_s12_figures_without_a_thread_are_made_in_place() {
+        let here = std::thread::current().id();
+        let made = move || format!("made_here {}\n", std::thread::current().id() == here);
+        let admin = Admin::new(Readiness::default(), Condition::default, made, String::new);
+        for _ in 0..2 {
+            let no_thread = |_| Err(io::Error::other("no more of them"));
+            let answer = admin.answer_aside(&Method::GET, "/metrics", no_thread).await;
+            assert_eq!(answer.body().bytes(), b"made_here true\n");
+        }
     }
 
     /// A server that can do most is sent what there is.
