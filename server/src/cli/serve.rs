@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::{Error, IsTerminal};
-use std::net::{AddrParseError, SocketAddr};
+use std::net::SocketAddr;
 use std::panic;
 use std::path::PathBuf;
 use std::process;
@@ -23,7 +23,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::running::{self, NOTICES, Notices};
 use super::{CliError, no_thread, system};
 use crate::config::{
-    Config, File, NamedKeys, Partial, Size, parse_accounts, parse_compression, parse_durability,
+    Config, File, NamedKeys, Partial, Size, UnitError, parse_accounts, parse_address,
+    parse_compression, parse_durability,
 };
 
 /// What the help ends with.
@@ -42,7 +43,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", env = "TABLESTONE_CONFIG")]
     config: Option<PathBuf>,
     /// Where to listen [default: 127.0.0.1:10002, where UseDevelopmentStorage=true looks]
-    #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_LISTEN")]
+    #[arg(long, value_name = "ADDR:PORT", env = "TABLESTONE_LISTEN", value_parser = parse_address)]
     listen: Option<SocketAddr>,
     /// The directory of the data [default: tablestone-data]
     #[arg(long, value_name = "DIR", env = "TABLESTONE_DATA")]
@@ -134,10 +135,10 @@ impl Serve {
 struct Maybe(Option<SocketAddr>);
 
 impl FromStr for Maybe {
-    type Err = AddrParseError;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Self, AddrParseError> {
-        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|it| Self(Some(it))) }
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if text.is_empty() { Ok(Self(None)) } else { parse_address(text).map(|it| Self(Some(it))) }
     }
 }
 

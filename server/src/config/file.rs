@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use tablestone::{Compression, Durability};
 
 use super::settings::LimitSettings;
-use super::units::{Size, UnitError, parse_compression, parse_durability};
+use super::units::{Size, UnitError, parse_address, parse_compression, parse_durability};
 use super::{ConfigError, Limits, Partial};
 
 /// A configuration file. Names that it does not know are an error: they would be mistakes.
@@ -20,7 +20,9 @@ use super::{ConfigError, Limits, Partial};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct File {
+    #[serde(default, deserialize_with = "address")]
     listen: Option<SocketAddr>,
+    #[serde(default, deserialize_with = "address")]
     admin: Option<SocketAddr>,
     data: Option<PathBuf>,
     checkpoints: Option<PathBuf>,
@@ -71,6 +73,10 @@ fn without_text(message: &str) -> String {
         (Some((before, _)), Some((_, after))) => format!("{before}string, expected{after}"),
         _ => message.to_owned(),
     }
+}
+
+fn address<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
+    parsed(d, parse_address)
 }
 
 fn durability<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Durability>, D::Error> {

@@ -18,7 +18,7 @@ pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, NamedKeys, parse_account
 pub use file::{File, FileError};
 pub use limits::Limits;
 pub use settings::LimitSettings;
-pub use units::{Size, Time, UnitError, parse_compression, parse_durability};
+pub use units::{Size, Time, UnitError, parse_address, parse_compression, parse_durability};
 
 use crate::auth::Account;
 

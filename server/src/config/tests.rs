@@ -229,7 +229,10 @@ fn the_command_line_goes_before_the_file() {
 fn what_cannot_be_says_where() {
     for (text, expected) in [
         ("lisen = '127.0.0.1:1'", "unknown field `lisen`"),
-        ("listen = 'here'", "invalid socket address"),
+        (
+            "listen = 'here'",
+            "\"here\" is no address to listen on: expected an IP address and a port",
+        ),
         ("memory = '1 elephant'", "\"1 elephant\" is no size"),
         ("durability = 'maybe'", "\"maybe\" is no durability"),
         ("compression = 'zip'", "\"zip\" is no compression"),

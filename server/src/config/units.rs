@@ -1,14 +1,15 @@
-//! Sizes and times as people write them: `256MiB`, `30s`.
+//! Sizes, times and addresses as people write them: `256MiB`, `30s`, `127.0.0.1:10002`.
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use tablestone::{Compression, Durability};
 
-/// Why a text is no size, no time, no durability or no compression.
+/// Why a text is no size, no time, no durability, no compression or no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: expected {expected}")]
 pub struct UnitError {
@@ -130,6 +131,18 @@ pub fn parse_compression(text: &str) -> Result<Compression, UnitError> {
         what: "compression",
         text: text.into(),
         expected: "automatic, none, zstd, or zstd:LEVEL with a level of 1 to 19",
+    })
+}
+
+/// Reads an address to listen on.
+///
+/// # Errors
+/// [`UnitError`] if it is none.
+pub fn parse_address(text: &str) -> Result<SocketAddr, UnitError> {
+    text.parse().map_err(|_| UnitError {
+        what: "address to listen on",
+        text: text.into(),
+        expected: "an IP address and a port, such as 127.0.0.1:10002 or [::1]:10002",
     })
 }
 

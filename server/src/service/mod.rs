@@ -336,14 +336,6 @@ impl TableService {
         }
     }
 
-    /// Reads a body, which is for operations that are allowed.
-    async fn body<B>(&self, call: &Call<'_>, body: B) -> Result<(Bytes, Share), ServiceError>
-    where
-        B: Body<Data = Bytes>,
-    {
-        crate::body::read(&call.head.headers, body, self.limits.body, &self.budget).await
-    }
-
     /// What `decode` makes of a body, in its turn, with a [share](BodyBudget::decoded) of the budget.
     async fn decoded<T, E: From<ServiceError>>(
         &self,
@@ -352,6 +344,14 @@ impl TableService {
         decode: impl Fn() -> Result<(T, usize), E>,
     ) -> Result<T, E> {
         self.budget.decoded(share, || self.waits.done(work, &decode)).await
+    }
+
+    /// Reads a body, which is for operations that are allowed.
+    async fn body<B>(&self, call: &Call<'_>, body: B) -> Result<(Bytes, Share), ServiceError>
+    where
+        B: Body<Data = Bytes>,
+    {
+        crate::body::read(&call.head.headers, body, self.limits.body, &self.budget).await
     }
 
     fn place<'a>(&self, head: &'a Parts) -> Result<Place<'a>, ServiceError> {

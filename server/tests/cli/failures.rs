@@ -242,6 +242,8 @@ fn a_wrong_command_line_is_exit_code_2() {
     let shell = Shell::new();
     for (arguments, expected) in [
         (&["query", "people", "--filter", "Age gtt 5"][..], "column 5: expected "),
+        (&["serve", "--listen", "here"], "\"here\" is no address to listen on: expected an IP "),
+        (&["serve", "--admin", "10002"], "such as 127.0.0.1:10002"),
         (&["query", "1a"], "a table's name has 3 to 63 letters and digits"),
         (&["query", "abc", "--top", "0"], "0 is not in 1.."),
         (&["query", "abc", "--select", "1,a-b"], "no property can have such a name"),

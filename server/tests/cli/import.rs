@@ -185,3 +185,20 @@ fn columns_that_are_keys_may_begin_with_a_minus() {
         assert_eq!(run("export --table minus", &[]).out(), expected);
     });
 }
+
+/// What the system or a library says of a file is told of what it is about.
+#[test]
+fn what_an_input_is_not_is_said() {
+    let shell = Shell::new();
+    shell.write("text.csv.zst", "PartitionKey,RowKey\n");
+    std::fs::create_dir(shell.path("dir")).unwrap();
+    for (file, expected) in [
+        ("text.csv.zst", "text.csv.zst, line 1: cannot be decompressed as zstd: "),
+        #[cfg(unix)]
+        ("dir", "cannot read dir: is a directory\n"),
+    ] {
+        let ran = shell.run(&["import", file, "--table", "abc"]);
+        let failure = ran.failure(1);
+        assert!(failure.starts_with(&format!("error: {expected}")), "{failure}");
+    }
+}

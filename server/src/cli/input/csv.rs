@@ -98,7 +98,10 @@ impl<'h> Header<'h> {
     }
 
     fn no_column(&self, name: &str, wanted: &str) -> Fault {
-        let columns = first_of(self.names.iter().map(shown));
+        let columns = match self.names.is_empty() {
+            true => "no header".to_owned(),
+            false => first_of(self.names.iter().map(shown)),
+        };
         let reason = format!("expected a column {name} ({wanted}), found {columns}");
         Fault { line: 1, place: Place::Line, reason }
     }
@@ -315,6 +318,14 @@ mod tests {
                 assert_eq!(read(&format!("{header}\n"), mapping).unwrap_err(), expected);
             }
         }
+    }
+
+    #[test]
+    fn a_text_without_a_header_is_told_so() {
+        let expected =
+            "line 1: expected a column PartitionKey (--partition-key to name it), found no header";
+        assert_eq!(read("", Mapping::default()).unwrap_err(), expected);
+        assert_eq!(read("\n\n", Mapping::default()).unwrap_err(), expected);
     }
 
     /// Columns are not searched for each other: that takes half a minute.

@@ -12,7 +12,7 @@ mod strict;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Instant;
 
@@ -193,15 +193,33 @@ fn checked(line: Line, limits: &Limits) -> Result<Line, Fault> {
     Ok(line)
 }
 
+/// What a compressed file holds. The errors of zstd do not say that they are about that.
+struct Decompressed<R: BufRead>(zstd::Decoder<'static, R>);
+
+impl<R: BufRead> Read for Decompressed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.read(out).map_err(|error| match error.raw_os_error() {
+            Some(_) => error,
+            None => {
+                io::Error::new(error.kind(), format!("cannot be decompressed as zstd: {error}"))
+            }
+        })
+    }
+}
+
 type Opened = (Box<dyn BufRead>, ProgressBar);
 
 fn open(path: &Path) -> io::Result<Opened> {
     let file = File::open(path)?;
-    let bar = ProgressBar::new(file.metadata()?.len());
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let bar = ProgressBar::new(about.len());
     let progress = styled(bar, "{bar:30} {percent:>3} % of {total_bytes}, {msg}, {eta} left");
     let file = progress.wrap_read(file);
     let reader: Box<dyn BufRead> = if is_compressed(path) {
-        Box::new(BufReader::with_capacity(BUFFER, zstd::Decoder::new(file)?))
+        Box::new(BufReader::with_capacity(BUFFER, Decompressed(zstd::Decoder::new(file)?)))
     } else {
         Box::new(BufReader::with_capacity(BUFFER, file))
     };

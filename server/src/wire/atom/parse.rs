@@ -59,7 +59,7 @@ pub enum AtomError {
         source: ValueError,
     },
     /// PartitionKey, RowKey or TableName is no string.
-    #[error("{name} is a string")]
+    #[error("expected a string for {name}")]
     NotText {
         /// Which.
         name: String,

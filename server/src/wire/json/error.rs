@@ -66,7 +66,7 @@ pub enum JsonErrorKind {
         source: ValueError,
     },
     /// PartitionKey, RowKey or TableName is no string.
-    #[error("{name} is a string")]
+    #[error("expected a string for {name}")]
     NotText {
         /// Which.
         name: &'static str,
