@@ -12,6 +12,7 @@ use super::keys;
 use super::print::Print;
 use super::waits::Work;
 use super::write::{Done, Echo, Order, Write};
+use crate::address::Parameter;
 use crate::auth::Operation;
 use crate::error::{ErrorCode, ServiceError};
 use crate::headers::{Preference, Verb, if_match, request_format};
@@ -33,11 +34,14 @@ impl TableService {
             return Err(ErrorCode::ResourceNotFound.error());
         }
         let format = print.format;
-        let found = match self.waits.at_once(|| print.entity(partition_key, row_key)) {
+        let filter = call.query.given(Parameter::Filter);
+        let found = match self.waits.at_once(|| print.entity(partition_key, row_key, filter)) {
             Some(found) => found?,
             None => {
                 let keys = (partition_key.to_owned(), row_key.to_owned());
-                self.waits.handed_over(move || print.entity(&keys.0, &keys.1)).await?
+                let filter = filter.map(str::to_owned);
+                let read = move || print.entity(&keys.0, &keys.1, filter.as_deref());
+                self.waits.handed_over(read).await?
             }
         };
         let (version, body) = found.ok_or(ErrorCode::ResourceNotFound.error())?;

@@ -12,6 +12,7 @@ use super::account::AccountState;
 use super::call::Call;
 use super::catalog::TableState;
 use super::failure;
+use super::query::parsed;
 use crate::address::Parameter;
 use crate::error::ServiceError;
 use crate::headers::BodyFormat;
@@ -48,17 +49,30 @@ impl Print {
         Ok(Self { format, table, base: call.base(), account: Arc::clone(call.account), select })
     }
 
-    /// One entity as a body, and its version; `None` if there is none.
+    /// One entity as a body, and its version; `None` if there is none, or none that the filter matches.
     pub(super) fn entity(
         &self,
         partition_key: &str,
         row_key: &str,
+        filter: Option<&str>,
     ) -> Result<Option<(Version, Vec<u8>)>, ServiceError> {
         let print = |entity: EntityRef<'_>| {
             let body = single(self.format, self.context(), &self.select, &entity)?;
             Ok((entity.version(), body))
         };
-        let found = self.table.entities.read(partition_key, row_key, print);
+        let entities = &self.table.entities;
+        let found = match filter {
+            None => entities.read(partition_key, row_key, print),
+            Some(filter) => {
+                let query = entities.query().partition(partition_key).rows(row_key..=row_key);
+                let mut found = None;
+                let keep = |entity: EntityRef<'_>| {
+                    found = Some(print(entity)?);
+                    Ok(())
+                };
+                query.filter(parsed(filter)?).visit(keep).map(|_| found)
+            }
+        };
         found.map_err(|error| failure::of(&error))
     }
 

@@ -225,7 +225,7 @@ fn next(call: &Call<'_>) -> Result<Option<Continuation>, ServiceError> {
 }
 
 /// What a `$filter` says.
-fn parsed(text: &str) -> Result<Filter, ServiceError> {
+pub(super) fn parsed(text: &str) -> Result<Filter, ServiceError> {
     Filter::parse(text).map_err(|error| failure::of_filter(&error, text))
 }
 

@@ -131,6 +131,28 @@ async fn select_gives_what_it_names() {
     assert_eq!(got.json(), json!({"B": 2, "Missing": null}));
 }
 
+/// R-S06: a filter holds for a request for one entity too: what it does not match is not found.
+#[tokio::test]
+async fn r_s06_a_filter_holds_for_one_entity() {
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    let inserted = client.post("/people", r#"{"PartitionKey":"p","RowKey":"r","A":1,"B":2}"#).await;
+    assert_eq!(inserted.status, 201, "{inserted:?}");
+    for filter in ["A%20eq%201", "", "RowKey%20eq%20'r'", "not%20(C%20eq%201)", "true"] {
+        let got = client.get(&format!("{POINT}?$filter={filter}&$select=B")).await;
+        assert_eq!((got.status, &got.json()["B"]), (200, &json!(2)), "{filter}");
+        assert_eq!(got.header("etag"), inserted.header("etag"), "{filter}");
+    }
+    for filter in ["A%20eq%202", "RowKey%20eq%20's'", "C%20ne%201", "false"] {
+        let got = client.get(&format!("{POINT}?$filter={filter}")).await;
+        assert_eq!(got.failure(), (404, "ResourceNotFound"), "{filter}");
+    }
+    let other = client.get("/people(PartitionKey='p',RowKey='s')?$filter=true").await;
+    assert_eq!(other.failure(), (404, "ResourceNotFound"));
+    let malformed = client.get(&format!("{POINT}?$filter=A%20eq")).await;
+    assert_eq!(malformed.failure(), (400, "InvalidInput"));
+}
+
 /// R-S04: Atom both ways, for a client of before 2015-12-11.
 #[tokio::test]
 async fn r_s04_old_clients_speak_atom() {
