@@ -17,6 +17,7 @@ mod failure;
 mod intent;
 mod keys;
 mod limits;
+mod methods;
 mod odata;
 mod print;
 mod properties;
@@ -34,7 +35,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::{Body, Incoming};
 use tablestone::Database;
 
@@ -42,6 +43,7 @@ use self::account::{AccountState, Accounts};
 use self::answer::Answer;
 use self::call::Call;
 use self::catalog::Catalog;
+use self::methods::no_operation;
 use self::waits::{Waits, Work};
 use crate::address::{Parameter, Place, QueryString, Resource};
 use crate::auth::{Account, Grant, Signed, unknown_account};
@@ -239,7 +241,20 @@ impl TableService {
             | Action::GetServiceStats => Answer::xml_error,
             _ => Answer::error,
         };
-        error_answer(&error, format.as_deref(), &head.headers, common)
+        let answer = error_answer(&error, format.as_deref(), &head.headers, common);
+        match answer.status {
+            StatusCode::METHOD_NOT_ALLOWED => self.with_allowed(answer, head),
+            _ => answer,
+        }
+    }
+
+    /// The answer with the methods that there are of what a request is addressed to, if that is anything.
+    fn with_allowed(&self, answer: Answer, head: &Parts) -> Answer {
+        let Ok(address) = self.place(head).and_then(Place::resolve) else {
+            return answer;
+        };
+        let comp = QueryString::find(head.uri.query().unwrap_or_default(), Parameter::Comp);
+        answer.with_text(header::ALLOW, methods::allowed(&address.resource, comp.as_deref()))
     }
 
     /// The account that a request is addressed to, and what its signature grants there. An account that does not exist
@@ -371,17 +386,6 @@ impl TableService {
         let place = self.place(head).ok()?;
         let settings = self.accounts.get(&place.account)?.properties();
         (!settings.cors.is_empty() && place.resolve().is_ok()).then_some(settings)
-    }
-}
-
-/// What is wrong with a request by whose verb there is no operation on what it is addressed to.
-fn no_operation(resource: &Resource, comp: Option<&str>) -> ErrorCode {
-    match (resource, comp) {
-        (Resource::Service, None) => ErrorCode::InvalidUri,
-        (_, None)
-        | (Resource::Service, Some("properties" | "stats"))
-        | (Resource::Entities { .. }, Some("acl")) => ErrorCode::MethodNotAllowed,
-        _ => ErrorCode::InvalidQueryParameterValue,
     }
 }
 

@@ -219,6 +219,39 @@ async fn r_s05_addresses_have_their_errors() {
     }
 }
 
+/// R-S05: a method that a resource does not have is told with those that it has, and no other is.
+#[tokio::test]
+async fn r_s05_a_refused_method_is_told_with_those_that_there_are() {
+    let methods = ["GET", "POST", "PUT", "MERGE", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+    let server = Server::start().await;
+    let mut client = server.with_people().await;
+    for path in [
+        "/?restype=service&comp=properties",
+        "/?restype=service&comp=stats",
+        "/Tables",
+        "/Tables('people')",
+        "/people()",
+        "/people?comp=acl",
+        "/people(PartitionKey='p',RowKey='r')",
+        "/$batch",
+    ] {
+        let trace = client.send("TRACE", path, &[], "").await;
+        let allowed = trace.header("allow").expect("methods").to_owned();
+        for method in methods {
+            let answer = client.send(method, path, &[], "").await;
+            let is_refused = !allowed.split(", ").any(|it| it == method);
+            assert_eq!(answer.status == 405, is_refused, "{method} {path}: {answer:?}");
+            let told = answer.header("allow");
+            assert_eq!(told, is_refused.then_some(&*allowed), "{method} {path}");
+        }
+    }
+    for nothing in ["/people(PartitionKey='p')", "/people/Tables"] {
+        let answer = client.send("TRACE", nothing, &[], "").await;
+        let told = (answer.failure(), answer.header("allow"));
+        assert_eq!(told, ((405, "UnsupportedHttpVerb"), None), "{nothing}");
+    }
+}
+
 /// R-S12: 4 MiB and no more, whether or not the length is stated.
 #[tokio::test]
 async fn r_s12_a_large_body_is_refused() {
