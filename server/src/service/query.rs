@@ -196,7 +196,7 @@ fn is_whole(stop: StopReason) -> bool {
 
 /// The items that a page may have; `None` if that is not said.
 fn top(call: &Call<'_>) -> Result<Option<usize>, ServiceError> {
-    let Some(top) = call.query.get(Parameter::Top) else {
+    let Some(top) = call.query.given(Parameter::Top) else {
         return Ok(None);
     };
     let most = call.limits.page_entities;
