@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
@@ -13,6 +13,10 @@ use super::{ConnectionLimits, Handler, Peer, Tls, connection};
 
 /// Pause after a failed accept: mostly there are no more file descriptors, and some come back.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
+
+/// Connections that wait to be accepted, unless the system lets fewer wait. One more has to try again, which takes it a
+/// second; all that were open come at once where a network or a proxy comes back.
+const WAITING: u32 = 4096;
 
 /// Tells all listeners to stop; they stop as well when it is dropped.
 #[derive(Debug)]
@@ -62,13 +66,13 @@ impl Listener {
     ///
     /// # Errors
     /// What the operating system says.
+    #[expect(clippy::unused_async, reason = "a socket needs the runtime that it is made in")]
     pub async fn bind(
         address: SocketAddr,
         tls: Option<Tls>,
         limits: ConnectionLimits,
     ) -> std::io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
-        Ok(Self { socket, tls, limits })
+        Ok(Self { socket: listen(address)?, tls, limits })
     }
 
     /// The address that it listens on.
@@ -147,6 +151,18 @@ impl Listener {
             }
         }
     }
+}
+
+/// As `TcpListener::bind`, which lets fewer wait.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // On Windows this would let others take the port.
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(address)?;
+    socket.listen(WAITING)
 }
 
 /// Accepts that failed. As long as there are no file descriptors all do, and one follows the other.

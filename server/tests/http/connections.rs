@@ -107,6 +107,21 @@ async fn r_s12_a_connection_too_many_hears_that_the_server_is_busy() {
     within("the place of a connection that ended", served).await;
 }
 
+/// R-S12: those who come all at once, as after a network was away, wait for their turn; one that the system turns away
+/// tries again after a second, and then after more.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn r_s12_a_thousand_connections_can_wait_to_be_accepted() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::bind(any, None, ConnectionLimits::default()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..allowed.trim().parse::<usize>().unwrap().min(1000) {
+        waiting.push(within("a place to wait", TcpStream::connect(address)).await.unwrap());
+    }
+}
+
 #[tokio::test]
 async fn r_s12_slow_and_idle_clients_are_let_go() {
     let server = Server::with(|limits| limits.idle_time = SHORT).await;
