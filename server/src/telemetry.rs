@@ -11,7 +11,7 @@ use metrics::{Counter, Gauge, Histogram, with_local_recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use tablestone::{Activity, Stats};
 
-use self::figures::{ENGINE, LEVEL};
+use self::figures::{ENGINE_COUNTERS, ENGINE_GAUGES, LEVEL};
 use crate::error::ErrorCode;
 
 /// Upper ends of the latencies' buckets in seconds.
@@ -283,7 +283,10 @@ fn describe() {
     metrics::describe_counter!(ERRORS, "Refused requests by code");
     metrics::describe_gauge!(IN_FLIGHT, "Requests that are being answered");
     metrics::describe_counter!(BYTES, "Bytes of answers' bodies");
-    for (name, what, _) in ENGINE {
+    for (name, what, _) in ENGINE_COUNTERS {
+        metrics::describe_counter!(name, what);
+    }
+    for (name, what, _) in ENGINE_GAUGES {
         metrics::describe_gauge!(name, what);
     }
     for (name, what, _) in LEVEL {
@@ -292,7 +295,10 @@ fn describe() {
 }
 
 fn show_engine(stats: &Stats) {
-    for (name, _, read) in ENGINE {
+    for (name, _, read) in ENGINE_COUNTERS {
+        metrics::counter!(name).absolute(read(stats));
+    }
+    for (name, _, read) in ENGINE_GAUGES {
         metrics::gauge!(name).set(read(stats));
     }
     for (number, level) in stats.levels.iter().enumerate() {
@@ -372,6 +378,25 @@ mod tests {
             "tablestone_engine_file_bytes 5096",
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in:\n{text}");
+        }
+    }
+
+    /// By its type collectors tell whether to show a figure or its rate. The names of counters alone end with `_total`.
+    #[test]
+    fn what_counts_is_a_counter() {
+        let mut stats = Stats::default();
+        (stats.commits, stats.levels) = (7, vec![LevelStats::default()]);
+        let telemetry = Telemetry::on(false);
+        let before = telemetry.render(&stats);
+        stats.commits = 9;
+        let text = telemetry.render(&stats);
+        assert!(before.contains("\ntablestone_engine_commits_total 7\n"), "{before}");
+        assert!(text.contains("\ntablestone_engine_commits_total 9\n"), "{text}");
+        let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        assert!(types.len() > 30, "{types:?}");
+        for figure in types {
+            let (name, kind) = figure.split_once(' ').unwrap();
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{figure}");
         }
     }
 
