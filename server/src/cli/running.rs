@@ -20,7 +20,8 @@ use super::{CliError, no_thread, with_causes};
 use crate::auth::Account;
 use crate::config::Config;
 use crate::net::{
-    Admin, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls, on_own_thread,
+    Admin, BehindProxies, Condition, ConnectionLimits, Listener, Readiness, Shutdown, Tls,
+    on_own_thread,
 };
 use crate::service::{TableService, chain};
 use crate::telemetry::Telemetry;
@@ -108,7 +109,9 @@ pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliErr
     }
     let listener = bind(config.listen, tls, limits).await?;
     let address = listener.local_addr()?;
-    main.spawn(listener.run(Arc::clone(&service), &shutdown));
+    let handler =
+        Arc::new(BehindProxies::new(config.trusted_proxies.clone(), Arc::clone(&service)));
+    main.spawn(listener.run(handler, &shutdown));
     if config.admin.is_some() {
         tokio::spawn(sum_up(Arc::clone(&service)));
     }

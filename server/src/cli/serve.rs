@@ -26,6 +26,7 @@ use crate::config::{
     Config, File, NamedKeys, Partial, Size, UnitError, parse_accounts, parse_address,
     parse_compression, parse_durability,
 };
+use crate::net::Network;
 
 /// What the help ends with.
 const ACCOUNTS: &str = "\
@@ -66,12 +67,16 @@ pub(super) struct Serve {
     /// zstd:LEVEL (all, for space at the cost of speed), or none [default: automatic]
     #[arg(long, value_name = "HOW", env = "TABLESTONE_COMPRESSION", value_parser = parse_compression)]
     compression: Option<Compression>,
-    /// The certificate to serve https with, as a PEM file
+    /// The certificate to serve https with, as a PEM file, which is read again every minute
     #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_CERTIFICATE")]
     tls_certificate: Option<PathBuf>,
     /// The certificate's key, as a PEM file
     #[arg(long, value_name = "FILE", env = "TABLESTONE_TLS_KEY")]
     tls_key: Option<PathBuf>,
+    /// The proxies, as addresses or networks (10.0.0.0/8) with commas between them, whose X-Forwarded-For and
+    /// X-Forwarded-Proto are believed [default: none]
+    #[arg(long, value_name = "ADDR", env = "TABLESTONE_TRUSTED_PROXIES", value_delimiter = ',')]
+    trusted_proxies: Option<Vec<Network>>,
     /// Log each request
     #[arg(long, value_name = "BOOL", env = "TABLESTONE_ACCESS_LOG", num_args = 0..=1)]
     #[arg(default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -114,6 +119,7 @@ impl Serve {
             accounts: accounts("TABLESTONE_ACCOUNTS", &variable)?,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,
+            trusted_proxies: self.trusted_proxies,
             durability: self.durability,
             memory: self.memory,
             compression: self.compression,

@@ -9,6 +9,7 @@ use tablestone::{Compression, Durability};
 use super::settings::LimitSettings;
 use super::units::{Size, UnitError, parse_address, parse_compression, parse_durability};
 use super::{ConfigError, Limits, Partial};
+use crate::net::Network;
 
 /// A configuration file. Names that it does not know are an error: they would be mistakes.
 ///
@@ -28,6 +29,7 @@ pub struct File {
     checkpoints: Option<PathBuf>,
     accounts: Option<Vec<AccountEntry>>,
     tls: Option<TlsEntry>,
+    trusted_proxies: Option<Vec<Network>>,
     #[serde(default, deserialize_with = "durability")]
     durability: Option<Durability>,
     memory: Option<Size>,
@@ -137,6 +139,7 @@ impl File {
             accounts,
             tls_certificate,
             tls_key,
+            trusted_proxies: self.trusted_proxies,
             durability: self.durability,
             memory: self.memory,
             compression: self.compression,

@@ -21,6 +21,7 @@ pub use settings::LimitSettings;
 pub use units::{Size, Time, UnitError, parse_address, parse_compression, parse_durability};
 
 use crate::auth::Account;
+use crate::net::Network;
 
 /// Where the emulator listens, and therefore `UseDevelopmentStorage=true` looks.
 pub const DEFAULT_LISTEN: SocketAddr =
@@ -152,6 +153,8 @@ pub struct Config {
     pub published_key: bool,
     /// Certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Proxies that are believed where requests come from.
+    pub trusted_proxies: Vec<Network>,
     /// When a write is acknowledged.
     pub durability: Durability,
     /// Bytes for the engine's memtables and cache; `None` for its default.
@@ -181,6 +184,8 @@ pub struct Partial {
     pub tls_certificate: Option<PathBuf>,
     /// The file of its key.
     pub tls_key: Option<PathBuf>,
+    /// See [`Config::trusted_proxies`].
+    pub trusted_proxies: Option<Vec<Network>>,
     /// See [`Config::durability`].
     pub durability: Option<Durability>,
     /// See [`Config::memory`].
@@ -205,6 +210,7 @@ impl Partial {
             accounts: self.accounts.or(other.accounts),
             tls_certificate: self.tls_certificate.or(other.tls_certificate),
             tls_key: self.tls_key.or(other.tls_key),
+            trusted_proxies: self.trusted_proxies.or(other.trusted_proxies),
             durability: self.durability.or(other.durability),
             memory: self.memory.or(other.memory),
             compression: self.compression.or(other.compression),
@@ -252,6 +258,7 @@ impl Partial {
             accounts: account::accounts(accounts)?,
             published_key,
             tls,
+            trusted_proxies: self.trusted_proxies.unwrap_or_default(),
             durability: self.durability.unwrap_or(Durability::Sync),
             memory,
             compression: self.compression.unwrap_or(Compression::Automatic),

@@ -36,6 +36,7 @@ fn a_file_says_everything() {
         memory = "1GiB"
         compression = "zstd:3"
         access_log = true
+        trusted_proxies = ["127.0.0.1", "10.0.0.0/8"]
 
         [tls]
         certificate = "a.pem"
@@ -77,6 +78,7 @@ fn a_file_says_everything() {
     assert_eq!((config.memory, config.access_log), (Some(1 << 30), true));
     assert_eq!(config.compression, Compression::Zstd(3));
     assert_eq!(config.tls, Some(("a.pem".into(), "b.pem".into())));
+    assert_eq!(config.trusted_proxies, ["127.0.0.1", "10.0.0.0/8"].map(|it| it.parse().unwrap()));
     let names: Vec<_> = config.accounts.iter().map(Account::name).collect();
     assert_eq!(names, ["first", "second"]);
     let expected = ConnectionLimits {

@@ -10,6 +10,7 @@ mod certificate;
 mod connection;
 mod folds;
 mod listener;
+mod proxies;
 mod refusals;
 mod tls;
 
@@ -25,6 +26,7 @@ pub(crate) use aside::on_own_thread;
 pub use certificate::TlsError;
 pub(crate) use certificate::read_certificates;
 pub use listener::{Listener, Shutdown};
+pub use proxies::{BehindProxies, Network, NoNetwork};
 pub use tls::Tls;
 
 use crate::body::AnswerBody;
@@ -42,9 +44,10 @@ pub trait Handler: Send + Sync + 'static {
 /// Who sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The address of the other end; `None` for requests that came through no network.
+    /// The address of the other end; `None` for requests that came through no network, or through a proxy that does
+    /// not say from where.
     pub address: Option<IpAddr>,
-    /// Whether the connection is encrypted.
+    /// Whether the connection is encrypted, to the proxy if there is one.
     pub secure: bool,
 }
 

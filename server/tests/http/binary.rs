@@ -153,7 +153,7 @@ fn it_says_whose_tables_it_serves() {
     assert!(!log.contains("a2V"), "{log}");
 }
 
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "CONFIG",
     "LISTEN",
     "DATA",
@@ -164,6 +164,7 @@ const VARIABLES: [&str; 13] = [
     "CHECKPOINTS",
     "TLS_CERTIFICATE",
     "TLS_KEY",
+    "TRUSTED_PROXIES",
     "ACCESS_LOG",
     "LOG",
     "LOG_JSON",

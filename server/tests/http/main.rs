@@ -25,6 +25,7 @@ mod permissions;
 mod process;
 #[path = "../processes/mod.rs"]
 mod processes;
+mod proxies;
 mod queries;
 #[path = "../requests/mod.rs"]
 mod requests;
