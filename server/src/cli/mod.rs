@@ -80,8 +80,11 @@ mod system;
 mod tables;
 mod verify;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::running::Notices;
@@ -170,14 +173,36 @@ fn without_blank(option: Arg) -> Arg {
     if is_blank { option.env(None::<&str>) } else { option }
 }
 
+/// The error, with the variable that a wrong value comes from: it names only the option, which nobody may have given.
+fn with_variable(mut error: clap::Error, grammar: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let mut options = grammar.get_subcommands().flat_map(clap::Command::get_arguments);
+    let Some(option) = options.find(|option| option.to_string() == *wrong) else { return error };
+    let flag = format!("--{}", option.get_long().unwrap_or_default());
+    let is_flag = |said: OsString| {
+        let rest = said.to_str().and_then(|said| said.strip_prefix(&flag));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    if let (Some(variable), false) = (option.get_env(), std::env::args_os().any(is_flag)) {
+        let tip = StyledStr::from(format!("the value is that of {}", variable.display()));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 impl Cli {
     /// Reads the command line and the environment, of which a blank variable says nothing: compose files and
     /// images can set a variable to nothing where they cannot take it away. Ends the process if there is
     /// nothing to be done.
     #[must_use]
     pub fn read() -> Self {
-        let grammar = Self::command().mut_subcommands(|command| command.mut_args(without_blank));
-        Self::from_arg_matches(&grammar.get_matches()).unwrap_or_else(|error| error.exit())
+        let mut grammar =
+            Self::command().mut_subcommands(|command| command.mut_args(without_blank));
+        let read = grammar.try_get_matches_from_mut(std::env::args_os());
+        let read = read.and_then(|said| Self::from_arg_matches(&said));
+        read.unwrap_or_else(|error| with_variable(error, &grammar).exit())
     }
 
     /// Does what the command line says, and tells of what it fails with.

@@ -139,6 +139,23 @@ fn it_says_what_is_wrong() {
     assert!(taken.contains(&format!("cannot listen on {address}")), "{taken}");
 }
 
+/// Who set a variable in a file far away has given no option.
+#[test]
+fn a_wrong_value_is_said_to_be_that_of_a_variable() {
+    let directory = TempDir::new().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = tablestone(directory.path(), arguments);
+        command.env("TABLESTONE_TRUSTED_PROXIES", "10.0.0.1,somewhere");
+        Process::start(command).fails()
+    };
+    let wrong = run(&[]);
+    assert!(wrong.contains("\"somewhere\" is no address"), "{wrong}");
+    assert!(wrong.contains("that of TABLESTONE_TRUSTED_PROXIES"), "{wrong}");
+    let said = run(&["--trusted-proxies=10.0.0.0/40"]);
+    assert!(said.contains("\"10.0.0.0/40\" is no address"), "{said}");
+    assert!(!said.contains("that of TABLESTONE"), "{said}");
+}
+
 /// Of which accounts tables are served, and nothing of their keys.
 #[test]
 fn it_says_whose_tables_it_serves() {
