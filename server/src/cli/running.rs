@@ -121,7 +121,7 @@ pub(super) async fn serve(config: Config, notices: Notices) -> Result<(), CliErr
     notices.say(format_args!("tablestone listens on {scheme}://{address}, data in {data}"));
     if config.is_open_to_all() {
         tracing::warn!(
-            "{address} can be reached from other machines, and an account has the emulator's key, \
+            "other machines may reach {address}, and an account has the emulator's key, \
              which everybody knows: give it another (TABLESTONE_ACCOUNTS=name:key)"
         );
     }

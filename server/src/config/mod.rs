@@ -269,10 +269,12 @@ impl Partial {
 }
 
 impl Config {
-    /// Whether somebody who knows the key that everybody knows may reach the server from elsewhere.
+    /// Whether somebody who knows the key that everybody knows may reach the server from elsewhere, perhaps through a
+    /// proxy.
     #[must_use]
     pub fn is_open_to_all(&self) -> bool {
-        self.published_key && !self.listen.ip().is_loopback()
+        let is_reached = !self.listen.ip().is_loopback() || !self.trusted_proxies.is_empty();
+        self.published_key && is_reached
     }
 }
 

@@ -19,6 +19,9 @@ fn nothing_need_be_said() {
     let listen = "0.0.0.0:10002".parse().ok();
     let open = Partial { listen, ..Partial::default() }.resolve().unwrap();
     assert!(open.is_open_to_all());
+    let trusted_proxies = Some(vec!["127.0.0.1".parse().unwrap()]);
+    let behind = Partial { trusted_proxies, ..Partial::default() }.resolve().unwrap();
+    assert!(behind.is_open_to_all());
     let own = Some(vec![("mine".into(), vec!["a2V5".into()])]);
     let closed = Partial { listen, accounts: own, ..Partial::default() }.resolve().unwrap();
     assert!(!closed.is_open_to_all());
