@@ -32,7 +32,7 @@ impl<'a> Pace<'a> {
     /// Before an entry of so many bytes.
     ///
     /// # Errors
-    /// [`Error::Closed`] once the tree is closing.
+    /// [`Error::Closed`](crate::Error::Closed) once the tree is closing.
     #[inline]
     pub(super) fn step(&mut self, bytes: usize) -> Result<()> {
         self.tree.check_not_closing()?;

@@ -1,4 +1,4 @@
-//! The body of `POST /$batch` (protocol 8): [`parse`] takes a client's apart, [`BatchWriter`] prints
+//! The body of `POST /$batch` (protocol 8): [`parse()`] takes a client's apart, [`BatchWriter`] prints
 //! the answer.
 //!
 //! Both run through the text once. A sub-request borrows from the body, so a batch of 4 MiB costs
