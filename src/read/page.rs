@@ -121,10 +121,16 @@ impl RowSlot {
 }
 
 /// The entities of a [`Page`](crate::Page), in its order.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Rows<'a> {
     slots: slice::Iter<'a, RowSlot>,
     bytes: &'a [u8],
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("left", &self.slots.len()).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Iterator for Rows<'a> {

@@ -61,7 +61,6 @@ impl fmt::Debug for Row {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Page {
     data: PageData,
     continuation: Option<Continuation>,
@@ -120,6 +119,19 @@ impl Page {
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
+    }
+}
+
+/// How it ended, not what it holds, which may be mebibytes.
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page")
+            .field("entities", &self.len())
+            .field("continuation", &self.continuation)
+            .field("stop", &self.stop_reason())
+            .field("examined", &self.examined())
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 

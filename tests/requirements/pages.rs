@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tablestone::env::SimEnv;
-use tablestone::{Continuation, Error, KeyedRow, Precondition, Query, RowRef, StopReason, Table};
+use tablestone::{
+    Continuation, Entity, Error, KeyedRow, Precondition, Query, RowRef, StopReason, Table,
+};
 
 use crate::support::sim::open;
 use crate::support::task::block_on;
@@ -352,4 +354,23 @@ fn rows_are_shown_as_literals_of_their_bytes() {
     assert_eq!(format!("{got:?}"), format!("Row {{ version: {version:?}, {value} }}"));
     let next = Continuation::new("p\"", [0, 0xFF]);
     assert_eq!(format!("{next:?}"), format!("Continuation {{ {keys} }}"));
+}
+
+/// A page holds mebibytes: whoever prints one reads how it ended, not all of it.
+#[test]
+fn pages_are_shown_without_what_they_hold() {
+    let db = TestDb::new();
+    let t = db.t();
+    t.insert("p", "r", "kept to itself").wait().unwrap();
+    let page = t.query().page().unwrap();
+    let end =
+        format!("stop: End, examined: {}, version: {:?}, ..", page.examined(), page.version());
+    let shown = format!("Page {{ entities: 1, continuation: None, {end} }}");
+    assert_eq!(format!("{page:?}"), shown);
+    assert_eq!(format!("{:?}", page.iter()), "Rows { left: 1, .. }");
+    t.entities().insert_or_replace(&Entity::new("p", "r").with("Text", "itself")).wait().unwrap();
+    let page = t.entities().query().page().unwrap();
+    let shown = format!("{page:?}");
+    assert!(!shown.contains("itself") && !shown.contains("105, 116"), "{shown}");
+    assert_eq!(format!("{:?}", page.iter()), "EntityRows(Rows { left: 1, .. })");
 }

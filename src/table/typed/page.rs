@@ -2,6 +2,7 @@
 //!
 //! Invariant: every row of the page was seen to be an entity when it was read.
 
+use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
@@ -37,7 +38,6 @@ use super::view::not_an_entity;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct EntityPage {
     page: Page,
     table: Box<str>,
@@ -124,6 +124,17 @@ impl EntityPage {
     #[must_use]
     pub fn version(&self) -> Version {
         self.page.version()
+    }
+}
+
+/// How it ended, not what it holds, which may be mebibytes.
+impl fmt::Debug for EntityPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntityPage")
+            .field("table", &self.table)
+            .field("selected", &self.selected)
+            .field("page", &self.page)
+            .finish()
     }
 }
 
