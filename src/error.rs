@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::entity::{EntityError, NotAnEntity};
+use crate::entity::{EntityError, NotAnEntity, RowError};
 use crate::env::{Unreadable, is_full};
 use crate::version::Version;
 
@@ -83,6 +83,10 @@ pub enum Error {
     /// A stored row that was asked for as an entity is none; as bytes it can be read.
     #[error(transparent)]
     NotAnEntity(Box<NotAnEntity>),
+    /// A property of an entity that a page lent is damaged: what [`RowError`] becomes by `?`. Of which row, whoever
+    /// has the [`EntityRef`](crate::EntityRef) knows.
+    #[error(transparent)]
+    Row(Box<RowError>),
     /// A batch names one RowKey twice.
     #[error("operation {index}: its RowKey is already that of operation {first}")]
     DuplicateRowKey {
@@ -167,6 +171,13 @@ pub enum Error {
     /// The operating system refused an operation.
     #[error(transparent)]
     Io(Box<IoError>),
+}
+
+impl From<RowError> for Error {
+    #[cold]
+    fn from(error: RowError) -> Self {
+        Self::Row(Box::new(error))
+    }
 }
 
 impl Error {

@@ -1,12 +1,12 @@
 //! What is stored and no entity: each call that comes upon it says which row and why, and the rest
 //! of the table stays readable (R-D03, R-E22).
 
-use tablestone::{Entity, Error, Filter, NotAnEntity, Precondition, RowError};
+use tablestone::{Entity, EntityPage, Error, Filter, NotAnEntity, Precondition, Result, RowError};
 
 use super::entities;
 use super::support::{Depth, TestDb};
 
-fn row_error<T: std::fmt::Debug>(outcome: Result<T, Error>) -> NotAnEntity {
+fn row_error<T: std::fmt::Debug>(outcome: Result<T>) -> NotAnEntity {
     match outcome {
         Err(Error::NotAnEntity(error)) => *error,
         other => panic!("{other:?}"),
@@ -96,4 +96,27 @@ fn a_cut_row_is_an_error_and_ends_iterators() {
         row_error(entities.next().unwrap());
         assert!(entities.next().is_none(), "an error is the end");
     }
+}
+
+/// Who reads properties of a page among calls of the database has one error for both.
+#[test]
+fn a_property_that_is_damaged_is_an_error_of_the_database_too() {
+    fn lengths(page: &EntityPage) -> Result<usize> {
+        let mut sum = 0;
+        for entity in page {
+            sum += entity.get_as("Text")?.map_or(0, str::len);
+        }
+        Ok(sum)
+    }
+    let db = TestDb::new();
+    let t = entities(&db);
+    t.insert(&Entity::new("p", "r").with("Text", "some text")).wait().unwrap();
+    assert_eq!(lengths(&t.query().page().unwrap()).unwrap(), 9);
+    let mut row = t.as_bytes().get("p", "r").unwrap().unwrap().value;
+    *row.last_mut().unwrap() = 0xFF;
+    t.as_bytes().upsert("p", "r", &row).wait().unwrap();
+    let error = lengths(&t.query().page().unwrap()).unwrap_err();
+    let Error::Row(source) = &error else { panic!("{error:?}") };
+    assert!(matches!(**source, RowError::NotUtf8 { .. }), "{source:?}");
+    assert_eq!(error.to_string(), source.to_string());
 }
