@@ -365,10 +365,12 @@ impl Database {
         self.inner.pipeline.tree().damage()
     }
 
-    /// Closes the database: later calls on any handle that write return [`Error::Closed`], unless it was opened to be
-    /// [read only](Options::read_only), and so do
-    /// [`run`](Self::run), streams, [`flush`](Self::flush), [`compact`](Self::compact) and
-    /// [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
+    /// Closes the database, once all that was committed is synced, whatever the durability, also where nobody waits for
+    /// it: no power cut takes any of that then.
+    ///
+    /// Later calls on any handle that write return [`Error::Closed`], unless it was opened to be
+    /// [read only](Options::read_only), and so do [`run`](Self::run), streams, [`flush`](Self::flush),
+    /// [`compact`](Self::compact) and [`checkpoint`](Self::checkpoint); other reads go on. The directory stays
     /// locked until all handles are gone: [opening](Self::open) it is [`Error::Locked`] until then.
     ///
     /// It waits for the database's threads to end. On Windows none can while another drops its thread-locals, so from

@@ -203,6 +203,28 @@ fn r_e10_closing_makes_durable_what_waits_for_it() {
     assert!(Database::open(DIR, options).unwrap().table("t").unwrap().exists("p", "r").unwrap());
 }
 
+/// A program that ends in order loses nothing, also of what it never waited for.
+#[test]
+fn r_e10_closing_makes_all_durable_that_was_committed() {
+    for durability in LAZY {
+        for is_dropped in [false, true] {
+            let env = SimEnv::new(35);
+            let options = sim_options(&env).durability(durability);
+            let db = Database::open(DIR, options.clone()).unwrap();
+            let t = db.create_table("t").wait().unwrap();
+            t.insert("p", "waited for", "").wait().unwrap();
+            drop(t.insert("p", "not waited for", ""));
+            if !is_dropped {
+                db.clone().close().unwrap();
+            }
+            drop((t, db));
+            env.crash(CrashStyle::LoseUnsynced);
+            let t = Database::open(DIR, options).unwrap().table("t").unwrap();
+            assert_eq!(all_rows(&t).len(), 2, "{durability:?}, dropped: {is_dropped}");
+        }
+    }
+}
+
 #[test]
 fn r_e10_commits_go_on_while_a_durable_one_is_synced() {
     let (began, syncing) = mpsc::channel();
