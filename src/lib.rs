@@ -71,6 +71,15 @@
 //! them on a thread of your runtime that may block. With tokio:
 //! `spawn_blocking(move || Database::open(dir, options)).await??`.
 //!
+//! # What it tells
+//!
+//! [`Database::stats`] has sizes and counters, among them why writes wait or background work fails at present, and
+//! [`TableView::activity`] what was read and written of one table.
+//!
+//! What no call returns is an event of the crate `tracing`, and is lost where the program has no subscriber. Errors are
+//! that the log failed, that a flush or a compaction did, or the close of a last handle that was dropped. Warnings are
+//! that writes stop, or that the disk is full. Each flush and compaction is an event of level debug.
+//!
 //! # Rooms
 //!
 //! The rooms are the top-level modules of this crate, from the top floor down; each calls only rooms below it:

@@ -145,6 +145,35 @@ impl<'a> IntoIterator for &'a Page {
 }
 
 /// How a page ended whose entities were lent: see [`Query::visit`](crate::Query::visit).
+///
+/// ```
+/// use tablestone::{Database, Entity, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let database = Database::open(dir.path(), Options::default())?;
+/// let people = database.create_table("people").wait()?.entities();
+/// # for (row, age) in [("1", 34), ("2", 17), ("3", 51)] {
+/// #     people.insert(&Entity::new("Sales", row).with("Age", age)).wait()?;
+/// # }
+/// // How many pass a filter, over all pages: none of them is copied.
+/// let (mut adults, mut next) = (0, None);
+/// loop {
+///     let mut query = people.query().filter("Age ge 18".parse()?);
+///     if let Some(next) = next {
+///         query = query.continue_from(next);
+///     }
+///     let end = query.visit(|_| Ok(()))?;
+///     adults += end.entities();
+///     next = end.continuation().cloned();
+///     if next.is_none() {
+///         break;
+///     }
+/// }
+/// assert_eq!(adults, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "it says where the next page starts"]
 pub struct PageEnd {

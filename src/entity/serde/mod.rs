@@ -92,6 +92,33 @@ impl Entity {
 impl<'a> EntityRef<'a> {
     /// As [`Entity::deserialize`]; text and bytes can be borrowed from where they are stored.
     ///
+    /// ```
+    /// use serde::Deserialize;
+    /// # use tablestone::{Database, Entity, Options};
+    ///
+    /// #[derive(Deserialize)]
+    /// #[serde(rename_all = "PascalCase")]
+    /// struct Person<'a> {
+    ///     name: &'a str,
+    ///     age: Option<u8>,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let database = Database::open(dir.path(), Options::default())?;
+    /// let people = database.create_table("people").wait()?.entities();
+    /// people.insert(&Entity::new("Sales", "1").with("Name", "Ann").with("Age", 34)).wait()?;
+    /// for entity in &people.query().page()? {
+    ///     let person: Person = entity.deserialize()?;
+    ///     assert_eq!((person.name, person.age), ("Ann", Some(34)));
+    /// }
+    /// // Where one entity is lent, the outcome is handed out: `read` has an error of its own.
+    /// let age = people.read("Sales", "1", |ann| Ok(ann.deserialize().map(|ann: Person| ann.age)))?;
+    /// assert_eq!(age.transpose()?, Some(Some(34)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`SerdeError`], which names the field; [`SerdeError::Row`] if a property is damaged.
     pub fn deserialize<T: Deserialize<'a>>(&self) -> Result<T, SerdeError> {
