@@ -57,8 +57,7 @@ pub struct RecoveryReport {
 }
 
 /// A torn tail: bytes of writes that were under way, and not synced, when the machine stopped: of no commit
-/// that was acknowledged under [`Durability::Sync`](crate::Durability::Sync). It goes from a place in one log segment
-/// to the end of the log.
+/// that was acknowledged under [`Durability::Sync`]. It goes from a place in one log segment to the end of the log.
 ///
 /// See [`RecoveryReport`] for an example.
 #[derive(Clone, Debug, PartialEq, Eq)]

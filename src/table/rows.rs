@@ -17,7 +17,7 @@ use crate::read::RowRef;
 use crate::text::Shown;
 use crate::version::Version;
 
-/// One entity with its keys, owned: a [`RowRef`] to keep, or an item of [`KeyedRows`](crate::KeyedRows).
+/// One entity with its keys, owned: a [`RowRef`] to keep, or an item of [`KeyedRows`].
 ///
 /// ```
 /// use tablestone::{Database, KeyedRow, Options};
