@@ -205,6 +205,23 @@ mod tests {
         assert!(Header::decode(&bytes, place(128)).is_err());
     }
 
+    /// R-E22: also where its checksum is right.
+    #[test]
+    fn r_e22_a_header_that_no_writer_writes_is_refused() {
+        let decodes_with = |at: usize, field: &[u8]| {
+            let mut bytes = header().encode(place(128));
+            bytes[at..][..field.len()].copy_from_slice(field);
+            let crc = checksum(place(128), &bytes[4..]);
+            bytes[..4].copy_from_slice(&crc.to_le_bytes());
+            Header::decode(&bytes, place(128)).is_ok()
+        };
+        let longest = MAX_PAYLOAD_BYTES as u32;
+        assert!(decodes_with(4, &longest.to_le_bytes()));
+        assert!(!decodes_with(4, &(longest + 1).to_le_bytes()));
+        assert_eq!([0, 1, 2, 3].map(|kind| decodes_with(12, &[kind])), [false, true, true, false]);
+        assert!((13..16).all(|reserved| !decodes_with(reserved, &[1])));
+    }
+
     proptest! {
         #[test]
         fn a_flipped_bit_is_noticed(bit in 0..HEADER_BYTES * 8) {

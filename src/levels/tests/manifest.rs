@@ -332,6 +332,7 @@ fn an_edit_that_does_not_follow_is_damage() {
         Edit { removed: vec![FileId::new(99)], ..base.clone() },
         Edit { added: edit(1).added, ..base.clone() },
         Edit { flushed: v(0), ..base.clone() },
+        Edit { log_start: SegmentId::NONE, ..base.clone() },
         Edit { tombstones_removed: vec![tombstone(b"a", b"c", 1)], ..base.clone() },
         Edit { next_file: FileId::new(1), added: edit(2).added, ..base },
     ];
@@ -345,6 +346,21 @@ fn an_edit_that_does_not_follow_is_damage() {
         FileRecord { level: Level::ONE, gc_bound: v(0), meta: meta(50, &[0], &[200]) };
     inventory.files.insert(FileId::new(50), overlapping);
     assert!(inventory.check().is_err());
+}
+
+/// R-E22: also where its checksum is right.
+#[test]
+fn r_e22_what_no_writer_writes_is_no_edit() {
+    let covering = |end: &[u8]| {
+        let tombstones_added = vec![tombstone(b"b", end, 3)];
+        Edit { added: Vec::new(), tombstones_added, ..edit(3) }.encode()
+    };
+    let whole = covering(b"c");
+    assert!(Edit::decode(&whole).is_ok());
+    let (longer, before) = ([&*whole, &[0]].concat(), [&[0], &whole[1..]].concat());
+    for wrong in [longer, before, covering(b"b"), covering(b"a"), Vec::new()] {
+        assert!(matches!(Edit::decode(&wrong), Err(EditError::Damage(_))), "{wrong:?}");
+    }
 }
 
 proptest! {
