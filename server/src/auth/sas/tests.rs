@@ -208,6 +208,22 @@ fn r_s08_a_signature_holds_from_its_start_up_to_its_expiry() {
     assert_eq!(at("2021-12-12", "", "tomorrow"), FAILED);
 }
 
+/// R-S08: so does one of an account.
+#[test]
+fn r_s08_an_account_signature_holds_from_its_start_up_to_its_expiry() {
+    let at = |now, start, expiry| {
+        let request = Request { now, ..Request::default() };
+        let terms = [("sv", "2019-02-02"), ("ss", "t"), ("srt", "o"), ("sp", "r")];
+        request.account(&[&terms[..], &[("st", start), ("se", expiry)]].concat()).map(drop)
+    };
+    let failed = Err(ErrorCode::AuthenticationFailed);
+    assert_eq!(at("2021-12-12T10:00:00Z", "2021-12-12T10:00Z", "2021-12-13"), Ok(()));
+    assert_eq!(at("2021-12-12T09:59:59.9999999Z", "2021-12-12T10:00Z", "2021-12-13"), failed);
+    assert_eq!(at("2021-12-12T23:59:59.9999999Z", "", "2021-12-13"), Ok(()));
+    assert_eq!(at("2021-12-13", "", "2021-12-13T00:00:00Z"), failed);
+    assert_eq!(at("2021-12-12", "soon", "2021-12-13"), failed);
+}
+
 #[test]
 fn a_signature_can_be_for_some_addresses_and_for_https() {
     let terms = [("sp", "r"), ("se", "2021-12-13")];
