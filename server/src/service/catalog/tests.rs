@@ -1,12 +1,14 @@
 //! What a crash or a failure of the engine leaves of a change to the catalog.
 
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::pin;
 use std::task::Poll;
 
 use tablestone::Options;
 use tablestone::env::{CrashStyle, Fault, Operation, SimEnv};
 
+use super::super::intent::is_empty;
 use super::*;
 
 /// R-S10: nobody is told that a table is gone that a crash might bring back.
@@ -118,6 +120,76 @@ async fn r_s10_a_load_that_is_killed_leaves_no_table_without_a_row() {
             break;
         }
     }
+}
+
+/// R-S09: policies are those of the table that was asked for, not of one that has its name by now.
+#[tokio::test]
+async fn r_s09_policies_of_a_table_that_is_gone_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path(), Options::default()).unwrap();
+    let accounts = vec![Account::new("account", Vec::new())];
+    let (catalog, accounts) = Catalog::open(database, accounts).await.unwrap();
+    let account = &accounts.get("account").unwrap().change().await.unwrap();
+    let first = catalog.create(account, "People").await.unwrap();
+    let (start, expiry, permission) = (None, None, None);
+    let policies = vec![SignedIdentifier { id: "p".into(), start, expiry, permission }];
+    let set = async || {
+        let set = catalog.set_policies(account, &first, policies.clone()).await;
+        set.map_err(|error| error.code())
+    };
+    catalog.delete(account, "people").await.unwrap();
+    assert_eq!(set().await, Err(ErrorCode::TableNotFound));
+    let second = catalog.create(account, "people").await.unwrap();
+    assert_eq!(set().await, Err(ErrorCode::TableNotFound));
+    assert!(second.policies.load().is_empty());
+    let row = catalog.meta().unwrap().get("account", row_key("people")).unwrap().unwrap();
+    assert_eq!(row.get_as::<&str>(ACL), None);
+}
+
+/// R-S10: what was loaded takes no name that another table got meanwhile.
+#[tokio::test]
+async fn r_s10_a_load_leaves_a_table_that_was_made_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path(), Options::default()).unwrap();
+    let accounts = vec![Account::new("account", Vec::new())];
+    let (catalog, accounts) = Catalog::open(database, accounts).await.unwrap();
+    let account = &accounts.get("account").unwrap().change().await.unwrap();
+    let mut loader = catalog.begin_load(account, "People").unwrap();
+    loader.put_entity(&Entity::new("p", "loaded")).unwrap();
+    let made = catalog.create(account, "people").await.unwrap();
+    made.entities.insert(&Entity::new("p", "written")).await.unwrap();
+    let ended = catalog.end_load(account, "People", loader).await;
+    assert!(matches!(ended, Err(Error::TableExists(_))), "{ended:?}");
+    let table = account.table("people").unwrap();
+    assert_eq!(table.entities.name(), made.entities.name());
+    assert!(table.entities.get("p", "written").unwrap().is_some());
+    let row = catalog.meta().unwrap().get("account", row_key("people")).unwrap().unwrap();
+    assert_eq!(row.get_as::<&str>(ENGINE_TABLE), Some(made.entities.name()));
+}
+
+/// R-E22: a table of an unfinished creation goes only if it is known to have nothing.
+#[test]
+fn r_e22_a_table_that_cannot_be_read_is_not_empty() {
+    let machine = SimEnv::new(1);
+    let options = || Options::default().env(Arc::new(machine.clone()));
+    let database = Database::open("/db", options()).unwrap();
+    let is_empty = |database: &Database| is_empty(database, "t").unwrap();
+    assert!(is_empty(&database), "there is none");
+    let table = database.create_table("t").wait().unwrap();
+    assert!(is_empty(&database));
+    database.flush().unwrap();
+    let files = || machine.list("/db".as_ref()).into_iter().filter(|name| name.ends_with(".sst"));
+    let before: Vec<_> = files().collect();
+    table.insert("p", "r", "value").wait().unwrap();
+    assert!(!is_empty(&database));
+    database.flush().unwrap();
+    let file = files().find(|name| !before.contains(name)).unwrap();
+    drop(table);
+    database.close().unwrap();
+    machine.flip(&Path::new("/db").join(file), 0).unwrap();
+    let database = Database::open("/db", options()).unwrap();
+    assert!(database.table("t").unwrap().query().page().is_err());
+    assert!(!is_empty(&database));
 }
 
 /// What a future gives, with a look each time that it waits.
