@@ -146,6 +146,7 @@ mod tests {
         }
         for key in ["\0", "#\t", "\u{7F}"] {
             assert_eq!(sought(key, "r"), Err(ErrorCode::OutOfRangeInput), "{key:?}");
+            assert_eq!(sought("p", key), Err(ErrorCode::OutOfRangeInput), "{key:?}");
         }
     }
 

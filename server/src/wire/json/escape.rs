@@ -148,6 +148,15 @@ mod tests {
         assert!((0..=255).all(|byte| special(byte) == expected(byte)));
     }
 
+    /// R-S04: another reader finds each character again.
+    #[test]
+    fn r_s04_each_character_is_read_as_it_was() {
+        let text: String = ('\0'..='\u{ff}').collect();
+        let mut printed = Vec::new();
+        push_string(&mut printed, &text);
+        assert_eq!(serde_json::from_slice::<String>(&printed).unwrap(), text);
+    }
+
     /// Wherever the first byte is that must be escaped, and whatever is around it, it is found, and
     /// what has none is copied.
     #[test]
