@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::env::{Disk, open_if_there};
-use crate::error::{Damage, Error, Result};
+use crate::error::{Corruption, Damage, Error, Result};
 
 /// The name of the file, which has no content.
 pub(crate) const MARK: &str = "SALVAGE";
@@ -23,6 +23,11 @@ pub(crate) fn check(disk: &dyn Disk, dir: &Path) -> Result<()> {
         let found = "one that was cut off, and has to be done again";
         Err(Damage::new(0, "a salvage that went through", found).in_file(&path, 0))
     })
+}
+
+/// Whether that is told of a salvage that was cut off.
+pub(crate) fn is_mark(damage: &Corruption) -> bool {
+    damage.file.file_name().is_some_and(|name| name == MARK)
 }
 
 /// Sets the mark.

@@ -33,15 +33,19 @@ fn row(number: u32) -> Vec<u8> {
 /// what is new.
 fn image() -> Vec<(PathBuf, Vec<u8>)> {
     let env = SimEnv::new(1);
-    let db = Database::open(DIR, options(&env)).unwrap();
-    let table = db.create_table("t").wait().unwrap();
+    let open = || Database::open(DIR, options(&env)).unwrap();
+    let mut db = open();
+    db.create_table("t").wait().unwrap();
     for number in 0..ROWS {
         if number % FLUSHED_AT_ONCE == 0 {
+            // The log goes on in another segment, and has nothing of what is flushed.
+            db.close().unwrap();
+            db = open();
             db.flush().unwrap();
         }
+        let table = db.table("t").unwrap();
         table.insert("p", number.to_be_bytes(), row(number)).wait().unwrap();
     }
-    drop(table);
     db.close().unwrap();
     contents(&env)
 }

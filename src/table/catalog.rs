@@ -190,6 +190,13 @@ impl Catalog {
         Ok(name)
     }
 
+    /// Whether that is a name [given](Self::name_stray) to this table.
+    pub(super) fn is_of_stray(name: &str, id: TableId) -> bool {
+        let further = name.strip_prefix(&format!("recovered-{id}"));
+        let is_number = |further: &str| further.parse::<u64>().is_ok();
+        further.is_some_and(|it| it.is_empty() || it.strip_prefix('-').is_some_and(is_number))
+    }
+
     /// The id in the value of a name, if it is one.
     pub(super) fn id_of(value: &[u8]) -> Option<TableId> {
         decode_id(value).ok()

@@ -80,7 +80,7 @@ impl Database {
         };
         let (inner, mut report) = (Arc::new(inner), opened.report);
         let options = inner.pipeline.options();
-        match inner.mend_catalog(!report.lost.is_empty()) {
+        match inner.mend_catalog(&report.lost) {
             Ok(renamed) => report.renamed_tables = renamed,
             // The tables whose names can be read are there nevertheless.
             Err(error) => report.lost.push(options.recovery.tolerate(error)?),
@@ -386,14 +386,14 @@ impl Database {
 impl Inner {
     /// Forgets loads that were cut off, with their rows unless the commit that ended one may be lost; salvage then
     /// gives names to tables that have lost theirs. Returns these names.
-    fn mend_catalog(self: &Arc<Self>, keeps_rows: bool) -> Result<Vec<String>> {
+    fn mend_catalog(self: &Arc<Self>, lost: &[Corruption]) -> Result<Vec<String>> {
         let options = self.pipeline.options();
         if !options.read_only {
-            load::abandon_unfinished(self, keeps_rows)?;
+            load::abandon_unfinished(self, !lost.is_empty())?;
         }
         match options.recovery {
             Recovery::Strict => Ok(Vec::new()),
-            Recovery::Salvage => strays::name_strays(self),
+            Recovery::Salvage => strays::name_strays(self, lost),
         }
     }
 

@@ -10,19 +10,22 @@ use std::sync::Arc;
 use super::catalog::{Catalog, NAMES};
 use super::database::Inner;
 use super::view::{by_id, catalog};
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::key::TableId;
 use crate::read;
+use crate::salvage::is_mark;
 
-/// Gives names to what has lost its own, and returns them. The caller makes them durable.
-pub(super) fn name_strays(inner: &Arc<Inner>) -> Result<Vec<String>> {
-    let named = named_ids(inner)?;
+/// Gives names to what has lost its own, and returns them; where an earlier salvage was cut off, and nobody was told,
+/// those that it gave, too. The caller makes them durable.
+pub(super) fn name_strays(inner: &Arc<Inner>, lost: &[Corruption]) -> Result<Vec<String>> {
+    let known = names(inner)?;
     let pipeline = inner.pipeline();
     let last = read::last_table(&pipeline.tree().view());
     let stored = stored_ids(inner, last)?;
-    let highest = named.iter().copied().fold(last, TableId::max);
+    let highest = known.iter().map(|(_, id)| *id).fold(last, TableId::max);
     Catalog::skip_ids(pipeline, highest)?;
-    let mut names = Vec::new();
+    let named: HashSet<_> = known.iter().map(|(_, id)| *id).collect();
+    let mut names = if lost.iter().any(is_mark) { given(known) } else { Vec::new() };
     for id in stored.into_iter().filter(|id| !named.contains(id)) {
         if has_rows(inner, id)? {
             let name = Catalog::name_stray(pipeline, id)?;
@@ -33,14 +36,23 @@ pub(super) fn name_strays(inner: &Arc<Inner>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The ids that the catalog still has names for.
-fn named_ids(inner: &Arc<Inner>) -> Result<HashSet<TableId>> {
-    let mut ids = HashSet::new();
+/// The names of those that a salvage named.
+fn given(known: Vec<(String, TableId)>) -> Vec<String> {
+    let given = known.into_iter().filter(|(name, id)| Catalog::is_of_stray(name, *id));
+    given.map(|(name, _)| name).collect()
+}
+
+/// The names that the catalog still has, and the ids that they stand for.
+fn names(inner: &Arc<Inner>) -> Result<Vec<(String, TableId)>> {
+    let mut names = Vec::new();
     // The first RowKey is "", which holds the next id and is no name.
     for page in catalog(inner).query().partition(NAMES).rows("\0"..).pages() {
-        ids.extend(page?.iter().filter_map(|row| Catalog::id_of(row.value)));
+        names.extend(page?.iter().filter_map(|row| {
+            let name = String::from_utf8_lossy(row.row_key).into_owned();
+            Some((name, Catalog::id_of(row.value)?))
+        }));
     }
-    Ok(ids)
+    Ok(names)
 }
 
 /// The ids of tables under which something is stored; none of them is above `last`.

@@ -7,10 +7,18 @@ use tablestone::{Database, Error, Precondition, Version};
 
 use crate::support::all_rows;
 use crate::support::model::{dump, value};
-use crate::support::sim::{contents, machine_with, open, paths, salvage};
+use crate::support::sim::{DIR, contents, machine_with, open, paths, salvage};
 
 fn damage_end(env: &SimEnv, path: &Path) {
     env.flip(path, env.read_file(path).unwrap().len() as u64 - 3).unwrap();
+}
+
+/// Has all in table files, and a log that begins behind it.
+fn let_go_of_log(env: &SimEnv, db: Database) -> Database {
+    db.close().unwrap();
+    let db = open(env).unwrap();
+    db.flush().unwrap();
+    db
 }
 
 #[test]
@@ -19,7 +27,9 @@ fn r_e22_salvage_keeps_what_is_whole_and_reports_what_is_lost() {
     let db = open(&env).unwrap();
     let t = db.create_table("t").wait().unwrap();
     t.import((0..100u8).map(|n| ("in a file", [n], [n; 20]))).unwrap();
-    db.flush().unwrap();
+    drop(t);
+    let db = let_go_of_log(&env, db);
+    let t = db.table("t").unwrap();
     t.insert("in the log", "r", "whole").wait().unwrap();
     drop(t);
     db.close().unwrap();
@@ -165,14 +175,16 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     old[0].insert("p", "r", "old").wait().unwrap();
     db.flush().unwrap();
     let known = paths(&env, ".sst");
-    let tables = ["third", "fourth", "empty", "dropped"].map(create);
-    db.flush().unwrap();
+    let names = ["third", "fourth", "empty", "dropped"];
+    drop((old, names.map(create)));
+    let db = let_go_of_log(&env, db);
+    let tables = names.map(|name| db.table(name).unwrap());
     for table in [0, 1, 3].map(|at| &tables[at]) {
         table.insert("p", "r", table.name()).wait().unwrap();
     }
     db.drop_table("dropped").wait().unwrap();
     db.flush().unwrap();
-    drop((old, tables));
+    drop(tables);
     db.close().unwrap();
     for path in paths(&env, ".sst").iter().filter(|path| !known.contains(path)) {
         let has_catalog = env.read_file(path).unwrap().windows(5).any(|bytes| bytes == b"empty");
@@ -195,4 +207,9 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     db.close().unwrap();
     let db = salvage(&env).unwrap();
     assert_eq!(db.recovery_report().renamed_tables, [""; 0]);
+    // They are told again if the salvage that gave them was cut off, and nobody was told.
+    db.close().unwrap();
+    env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
+    let db = salvage(&env).unwrap();
+    assert_eq!(db.recovery_report().renamed_tables, ["recovered-3-2", "recovered-4"]);
 }
