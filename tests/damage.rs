@@ -10,7 +10,7 @@ use tablestone::env::{Env, SimEnv};
 use tablestone::{Database, Error, Precondition, ReadMode, Recovery};
 
 use support::model::{Model, dump, value, without_versions};
-use support::sim::{DIR, contents, sim_options};
+use support::sim::{DIR, contents, paths, sim_options};
 
 /// The files of a cleanly closed database, and what is in it.
 struct Image {
@@ -330,4 +330,29 @@ fn r_e22_salvage_returns_what_is_whole_and_reports_the_rest() {
         }
     }
     assert!(salvaged > 50, "salvage saved the rest only {salvaged} times");
+}
+
+/// Each is told, and what is read of them is damage, too.
+#[test]
+fn r_e22_table_files_that_are_cut_while_they_are_open_are_damaged() {
+    let env = SimEnv::new(5);
+    let db = Database::open(DIR, options(&env, ReadMode::Pread)).unwrap();
+    let t = db.create_table("t").wait().unwrap();
+    for first in [0, 100u32] {
+        let rows = first..first + 100;
+        t.import(rows.map(|n| ("p", n.to_be_bytes(), value(n, 0, 60)))).unwrap();
+        db.flush().unwrap();
+    }
+    let cut = paths(&env, ".sst");
+    assert_eq!(cut.len(), 2);
+    for path in &cut {
+        env.disk().open(path).unwrap().set_len(100).unwrap();
+    }
+    let mut told: Vec<_> = db.damage().unwrap().into_iter().map(|damage| damage.file).collect();
+    told.sort();
+    assert_eq!(told, cut);
+    for n in [0, 150u32] {
+        let read = t.get("p", n.to_be_bytes());
+        assert!(matches!(&read, Err(Error::Corruption(it)) if cut.contains(&it.file)), "{read:?}");
+    }
 }

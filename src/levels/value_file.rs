@@ -5,6 +5,7 @@
 //! for anew; else at every read.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -169,7 +170,7 @@ impl ValueFile {
             Access::Positioned(file) => {
                 let mut value = vec![0; reference.len as usize];
                 let read = file.read_at(&mut value, offset);
-                read.map_err(|e| Error::io("read", self.removal.path(), e))?;
+                read.map_err(|error| self.unread(error, reference))?;
                 Cow::Owned(value)
             }
         };
@@ -180,6 +181,15 @@ impl ValueFile {
             checked.note(reference);
         }
         Ok(value)
+    }
+
+    /// Damage, if the file is no longer as long as it was when it was opened.
+    #[cold]
+    fn unread(&self, error: io::Error, reference: &Reference) -> Error {
+        if error.kind() != io::ErrorKind::UnexpectedEof {
+            return Error::io("read", self.removal.path(), error);
+        }
+        self.error(reference, "the end of a file that was cut since it was opened".to_owned())
     }
 
     #[cold]

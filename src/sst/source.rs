@@ -4,6 +4,7 @@
 //! in place a bit remembers it as long as the file is open, and so does every hint of it; any other is
 //! checked on its way into the cache.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -308,8 +309,7 @@ impl Source {
                 bytes.copy_from_slice(part(map, offset, len).ok_or_else(|| self.beyond(offset))?);
             }
             Access::Positioned(file) => {
-                file.read_at(&mut bytes, offset)
-                    .map_err(|error| Error::io("read", &self.path, error))?;
+                file.read_at(&mut bytes, offset).map_err(|error| self.unread(error, offset))?;
             }
         }
         Ok(bytes)
@@ -346,9 +346,18 @@ impl Source {
         }
         let mut bytes = zeros(handle.len);
         let room = Arc::get_mut(&mut bytes).unwrap_or_default();
-        file.read_at(room, handle.offset.0)
-            .map_err(|error| Error::io("read", &self.path, error))?;
+        file.read_at(room, handle.offset.0).map_err(|error| self.unread(error, handle.offset.0))?;
         Ok(bytes)
+    }
+
+    /// Damage, if the file is no longer as long as it was when it was opened.
+    #[cold]
+    fn unread(&self, error: io::Error, offset: u64) -> Error {
+        if error.kind() != io::ErrorKind::UnexpectedEof {
+            return Error::io("read", &self.path, error);
+        }
+        let found = "the end of a file that was cut since it was opened";
+        Damage::new(0, "a whole block", found).in_file(&self.path, offset)
     }
 
     fn checked<'b>(&self, stored: &'b [u8], handle: &BlockHandle) -> Result<Frame<'b>> {
