@@ -37,10 +37,13 @@ fn image() -> Vec<(PathBuf, Vec<u8>)> {
     let mut db = open();
     db.create_table("t").wait().unwrap();
     for number in 0..ROWS {
-        if number % FLUSHED_AT_ONCE == 0 {
-            // The log goes on in another segment, and has nothing of what is flushed.
+        let is_flushed = number % FLUSHED_AT_ONCE == 0;
+        if is_flushed || number == ROWS - 10 {
+            // The log goes on in another segment, and has nothing of what is flushed then.
             db.close().unwrap();
             db = open();
+        }
+        if is_flushed {
             db.flush().unwrap();
         }
         let table = db.table("t").unwrap();

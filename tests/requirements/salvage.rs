@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Database, Error, Precondition, Version};
+use tablestone::{Batch, Database, Durability, Error, Precondition, Recovery, Table, Version};
 
 use crate::support::all_rows;
 use crate::support::model::{dump, value};
-use crate::support::sim::{DIR, contents, machine_with, open, paths, salvage};
+use crate::support::sim::{DIR, contents, find, machine_with, open, paths, salvage, sim_options};
 
 fn damage_end(env: &SimEnv, path: &Path) {
     env.flip(path, env.read_file(path).unwrap().len() as u64 - 3).unwrap();
@@ -212,4 +212,80 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
     let db = salvage(&env).unwrap();
     assert_eq!(db.recovery_report().renamed_tables, ["recovered-3-2", "recovered-4"]);
+}
+
+/// Has salvage look at what is whole.
+fn salvage_again(env: &SimEnv) -> Database {
+    env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
+    salvage(env).unwrap()
+}
+
+/// A table of which a row was deleted together with a write of `MARKER`, and nothing is left in table files.
+fn with_deleted_row(db: &Database) -> Table {
+    let t = db.create_table("t").wait().unwrap();
+    t.insert("p", "deleted", "old").wait().unwrap();
+    db.sync().unwrap();
+    let mut batch = Batch::new("p");
+    batch.delete("deleted", Precondition::Exists).insert("kept", "MARKER");
+    t.commit(batch).wait().unwrap();
+    db.compact().unwrap();
+    t
+}
+
+/// R-E22: power took the deletion from the log, and not from table files, so the log has not all.
+#[test]
+fn r_e22_a_log_that_lacks_what_was_flushed_is_not_read_again() {
+    let env = SimEnv::new(1);
+    let options = sim_options(&env).durability(Durability::Os);
+    let db = Database::open(DIR, options).unwrap();
+    drop(with_deleted_row(&db));
+    env.crash(CrashStyle::LoseUnsynced);
+    drop(db);
+    let db = open(&env).unwrap();
+    db.table("t").unwrap().insert("p", "late", "v").wait().unwrap();
+    let expected = dump(&db);
+    assert_eq!(expected.tables["t"].len(), 2);
+    db.close().unwrap();
+    assert_eq!(dump(&salvage_again(&env)), expected);
+}
+
+/// R-E22: nor does a log that an earlier salvage has written anew without the deletion.
+#[test]
+fn r_e22_a_repaired_log_brings_nothing_back() {
+    let env = SimEnv::new(1);
+    let db = open(&env).unwrap();
+    with_deleted_row(&db).insert("p", "late", "v").wait().unwrap();
+    let expected = dump(&db);
+    db.close().unwrap();
+    let (log, at) = find(&env, ".log", b"MARKER");
+    env.flip(&log, at).unwrap();
+    let db = salvage(&env).unwrap();
+    assert_eq!(db.recovery_report().lost.len(), 1);
+    assert_eq!(dump(&db), expected);
+    db.close().unwrap();
+    assert_eq!(dump(&salvage_again(&env)), expected);
+}
+
+/// R-E22: a range deletion that the manifest has and that is read from the log again is there once.
+#[test]
+fn r_e22_a_range_deletion_is_not_there_twice() {
+    let env = SimEnv::new(1);
+    let options = sim_options(&env).memory_budget(8 << 20);
+    let open = || Database::open(DIR, options.clone()).unwrap();
+    let db = open();
+    let t = db.create_table("t").wait().unwrap();
+    t.import((0..400u32).map(|n| ("deleted", n.to_be_bytes(), "v"))).unwrap();
+    t.import((0..400u32).map(|n| ("kept", n.to_be_bytes(), "v"))).unwrap();
+    db.compact().unwrap();
+    t.delete_partition("deleted").wait().unwrap();
+    db.flush().unwrap();
+    drop(t);
+    db.close().unwrap();
+    env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
+    let db = Database::open(DIR, options.clone().recovery(Recovery::Salvage)).unwrap();
+    let expected = dump(&db);
+    assert_eq!(expected.tables["t"].len(), 400);
+    db.compact().unwrap();
+    db.close().unwrap();
+    assert_eq!(dump(&open()), expected);
 }
