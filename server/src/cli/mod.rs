@@ -174,10 +174,12 @@ fn without_blank(option: Arg) -> Arg {
 }
 
 /// The error, with the variable that a wrong value comes from: it names only the option, which nobody may have given.
-fn with_variable(mut error: clap::Error, grammar: &clap::Command) -> clap::Error {
+fn with_variable(mut error: clap::Error, grammar: &mut clap::Command) -> clap::Error {
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
+    // Options of other commands than the one that was read have no text before.
+    grammar.build();
     let mut options = grammar.get_subcommands().flat_map(clap::Command::get_arguments);
     let Some(option) = options.find(|option| option.to_string() == *wrong) else { return error };
     let flag = format!("--{}", option.get_long().unwrap_or_default());
@@ -202,7 +204,7 @@ impl Cli {
             Self::command().mut_subcommands(|command| command.mut_args(without_blank));
         let read = grammar.try_get_matches_from_mut(std::env::args_os());
         let read = read.and_then(|said| Self::from_arg_matches(&said));
-        read.unwrap_or_else(|error| with_variable(error, &grammar).exit())
+        read.unwrap_or_else(|error| with_variable(error, &mut grammar).exit())
     }
 
     /// Does what the command line says, and tells of what it fails with.
