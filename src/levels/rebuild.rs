@@ -6,7 +6,6 @@
 //! twice is there once. Invariant: nobody reads a tree before that is done, and no manifest names it. It is
 //! one edit, before which no file is changed or removed.
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
@@ -90,10 +89,8 @@ impl Tree {
         let view = Arc::clone(&self.views.load());
         let (files, last) = (view.levels.level(Level::ZERO), self.visible());
         tracing::warn!(files = files.len(), "merges what is in no order");
-        let mut tombstones_added = tombstones_of(&view.frozen);
-        // What was read from the log again may be there already.
-        let known: HashSet<_> = view.levels.range_tombstones.iter().collect();
-        tombstones_added.retain(|tombstone| !known.contains(tombstone));
+        // What was read from the log again may be there already: they are sets.
+        let tombstones_added = tombstones_of(&view.frozen);
         let tombstones = view.levels.range_tombstones_and(&tombstones_added);
         let rule = Rule::new(&self.snapshots.horizon(), tombstones, last);
         let bytes = files.iter().map(|file| file.meta.bytes).sum();
