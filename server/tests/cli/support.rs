@@ -36,6 +36,10 @@ impl Ran {
     }
 }
 
+/// Three entities of one partition.
+pub(crate) const THREE: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"0\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n\
+                     {\"PartitionKey\":\"p\",\"RowKey\":\"2\"}\n";
+
 /// A directory in which commands run, so that files and data have short names.
 pub(crate) struct Shell {
     directory: TempDir,
