@@ -13,7 +13,7 @@ use proptest::sample::{self, Index};
 use tablestone::env::{CrashStyle, SimEnv};
 use tablestone::{Database, Durability, Error, Options, Recovery, Result};
 
-use support::model::{Action, Condition, Key, Model, Operation, Write, dump, without_versions};
+use support::model::{Action, Condition, Key, Model, Operation, Write, dump};
 use support::sim::{CRASH_STYLES, DIR, Script, Step, contents, paths, sim_options};
 use support::strategies::{config, write};
 
@@ -100,7 +100,6 @@ struct Case {
     steps: Vec<Step>,
     end: Option<CrashStyle>,
     hits: Vec<Hit>,
-    budget: usize,
 }
 
 prop_compose! {
@@ -111,40 +110,24 @@ prop_compose! {
         end in end(),
         hits in vec(hit(), 1..4),
     ) -> Case {
-        let budget = 64 << 10;
-        Case { seed, is_large, is_lazy, is_flushed, has_current, steps, end, hits, budget }
+        Case { seed, is_large, is_lazy, is_flushed, has_current, steps, end, hits }
     }
 }
 
 impl Case {
     /// The same whenever it is made.
     fn make(&self) -> (SimEnv, Options) {
-        self.make_with("")
-    }
-
-    /// With damage only in files that have this in their names.
-    fn make_with(&self, in_name: &str) -> (SimEnv, Options) {
         let env = SimEnv::new(self.seed);
         let durability = if self.is_lazy { Durability::Os } else { Durability::Sync };
         let large_bytes = if self.is_large { 200 } else { 64 << 10 };
         let options = sim_options(&env).durability(durability).large_value_bytes(large_bytes);
-        let options = options.memory_budget(self.budget);
         live(&env, &options, &self.steps, self.is_flushed, self.end);
         if !self.has_current {
             // Salvage looks at all there is, the log from its beginning included.
             env.remove_file(&Path::new(DIR).join("CURRENT"));
         }
-        self.hits.iter().for_each(|hit| damage(&env, hit, in_name));
+        self.hits.iter().for_each(|hit| damage(&env, hit));
         (env, options)
-    }
-
-    /// With a log that has all from the beginning on, durably.
-    fn in_one_segment(self) -> Self {
-        let is_not = |step: &Step| matches!(step, Step::Reopen | Step::Write(Write::Load { .. }));
-        let steps = self.steps.iter().filter(|step| !is_not(step)).cloned().collect();
-        let (is_large, is_lazy, is_flushed, has_current) = (false, false, false, true);
-        let budget = 64 << 20;
-        Self { is_large, is_lazy, is_flushed, has_current, steps, budget, ..self }
     }
 
     fn history(&self) -> History {
@@ -157,7 +140,6 @@ impl Case {
 struct History {
     written: BTreeSet<(Key, Vec<u8>)>,
     deleted: BTreeSet<Key>,
-    last: Model,
 }
 
 impl History {
@@ -173,7 +155,6 @@ impl History {
             history.deleted.extend(before.difference(&keys(&model)).cloned());
             history.written.extend(all(&model));
         }
-        history.last = model;
         history
     }
 }
@@ -187,9 +168,8 @@ fn keys(model: &Model) -> BTreeSet<Key> {
     all(model).map(|(key, _)| key).collect()
 }
 
-fn damage(env: &SimEnv, (file, place, damage): &Hit, in_name: &str) {
-    let mut files = contents(env);
-    files.retain(|(path, _)| path.to_string_lossy().contains(in_name));
+fn damage(env: &SimEnv, (file, place, damage): &Hit) {
+    let files = contents(env);
     if files.is_empty() {
         return;
     }
@@ -232,7 +212,7 @@ fn check_stays(env: &SimEnv, options: &Options, found: &Model) {
     check_salvaged_again(env, options);
 }
 
-/// Salvage of what is whole shows it as it is, whatever the log still has of what is in table files.
+/// Salvage of what is whole shows it as it is.
 fn check_salvaged_again(env: &SimEnv, options: &Options) {
     let shown = |db: Database| {
         let found = dump(&db);
@@ -263,30 +243,12 @@ proptest! {
         check_stays(&env, &options, &found);
     }
 
-    /// Commits that a power cut took from the log, but not from table files, are no gap that makes old ones show.
+    /// Also where a power cut took commits from the log that table files have.
     #[test]
     fn r_e22_what_is_whole_is_salvaged_as_it_is(case in case()) {
         let case = Case { has_current: true, hits: Vec::new(), ..case };
         let (env, options) = case.make();
         check_salvaged_again(&env, &options);
-    }
-
-    /// Rows that are lost with table files are read from the log again, if it still has all that came after them.
-    #[test]
-    fn r_e22_what_the_log_still_has_is_not_lost_with_table_files(case in case(), end in end()) {
-        let case = case.in_one_segment();
-        let (env, options) = case.make_with(".sst");
-        let db = salvage(&options).unwrap();
-        let found = dump(&db);
-        assert_eq!(without_versions(&found), case.history().last);
-        match end {
-            None => db.close().unwrap(),
-            Some(style) => {
-                env.crash(style);
-                drop(db);
-            }
-        }
-        check_stays(&env, &options, &found);
     }
 
     /// Power that goes within a salvage costs nothing: what it would have shown is shown by the next one, and a

@@ -33,22 +33,15 @@ fn row(number: u32) -> Vec<u8> {
 /// what is new.
 fn image() -> Vec<(PathBuf, Vec<u8>)> {
     let env = SimEnv::new(1);
-    let open = || Database::open(DIR, options(&env)).unwrap();
-    let mut db = open();
-    db.create_table("t").wait().unwrap();
+    let db = Database::open(DIR, options(&env)).unwrap();
+    let table = db.create_table("t").wait().unwrap();
     for number in 0..ROWS {
-        let is_flushed = number % FLUSHED_AT_ONCE == 0;
-        if is_flushed || number == ROWS - 10 {
-            // The log goes on in another segment, and has nothing of what is flushed then.
-            db.close().unwrap();
-            db = open();
-        }
-        if is_flushed {
+        if number % FLUSHED_AT_ONCE == 0 {
             db.flush().unwrap();
         }
-        let table = db.table("t").unwrap();
         table.insert("p", number.to_be_bytes(), row(number)).wait().unwrap();
     }
+    drop(table);
     db.close().unwrap();
     contents(&env)
 }

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::pipeline::Pipeline;
-use super::replay::{self, Target, replaying};
+use super::replay::{Target, replaying};
 use super::reserve::{self, RESERVE_FILE, Reserve};
 use crate::cache::BlockCache;
 use crate::env::{Disk, Env, Jobs, LockGuard, ReadOnly, SimEnv};
 use crate::error::{Corruption, Error, Result};
 use crate::levels::{self, OpenContext, Opened as OpenedTree, Tree};
-use crate::options::{Durability, Options, ReadMode, Recovery};
+use crate::options::{Durability, Options, ReadMode};
 use crate::version::Version;
 use crate::wal::{self, Reach, SegmentId};
 
@@ -49,8 +49,7 @@ pub struct RecoveryReport {
     /// The torn tail that was trimmed from the log, if there was one; which stays there if the database was
     /// opened to be [read only](crate::Options::read_only).
     pub torn_tail: Option<TornTail>,
-    /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost, but for what the log
-    /// still had of it.
+    /// With [`Recovery::Salvage`](crate::Recovery::Salvage): the damage whose data is lost.
     pub lost: Vec<Corruption>,
     /// With [`Recovery::Salvage`](crate::Recovery::Salvage): tables whose names were lost, under the
     /// names that they were given instead: `recovered-` and a number, and another one where that is taken. After a
@@ -180,24 +179,6 @@ fn reach(tree: &Tree, log_end: Version) -> Reach {
     }
 }
 
-/// The log's first segment, if table files are damaged and the log has all commits since that segment began, up to the
-/// newest: what these files had of them is read from it again. If one were missing, an older one could show again.
-fn log_again(
-    tree: &Tree,
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    extent: wal::Extent<'_>,
-) -> Option<SegmentId> {
-    if !tree.is_damaged() || tree.is_new() {
-        return None;
-    }
-    let (first, newest) = (tree.log_start(), tree.newest());
-    let whole = wal::Extent { first, reach: Reach::AtLeast(newest), ..extent };
-    let (mode, purpose) = (Recovery::Strict, wal::Purpose::Read);
-    let read = wal::replay(disk, dir, whole, mode, purpose, &mut replay::check);
-    read.is_ok_and(|log| log.is_unbroken).then_some(first)
-}
-
 fn open_locked(
     dir: &Path,
     options: Options,
@@ -216,14 +197,13 @@ fn open_locked(
     })?;
     // The log holds no more than all memtables may: one memtable takes it.
     let (flushed, memtable) = (tree.flushed(), tree.active_memtable());
+    let target =
+        Target { memtable: &memtable, flushed, large_value_bytes: options.large_value_bytes };
     // No manifest names the place yet, or the one that does is damaged.
     let is_unknown = tree.is_new() || tree.is_unordered();
     let first = if is_unknown { SegmentId::NONE } else { tree.log_start() };
     let kept = tree.kept_segments();
-    let extent = wal::Extent { first, reach: reach(&tree, log_end), kept: &kept, flushed };
-    let again = log_again(&tree, disk, dir, extent);
-    let large_value_bytes = options.large_value_bytes;
-    let target = Target { memtable: &memtable, flushed, again, large_value_bytes };
+    let extent = wal::Extent { first, reach: reach(&tree, log_end), kept: &kept };
     let purpose = if options.read_only { wal::Purpose::Read } else { wal::Purpose::Write };
     let replayed = replaying(target, |visit| {
         wal::replay(disk, dir, extent, options.recovery, purpose, visit)
@@ -253,7 +233,7 @@ fn open_locked(
     )?;
     let reserve = Reserve::new(Arc::clone(disk), dir, options.budget());
     let pipeline = Pipeline::new(tree, options, Arc::clone(jobs), log, reserve, last);
-    let started = if pipeline.options().read_only { Ok(()) } else { start(&pipeline, again) };
+    let started = if pipeline.options().read_only { Ok(()) } else { start(&pipeline) };
     if started.is_err() {
         pipeline.tree().clean_up();
     }
@@ -270,8 +250,8 @@ fn log_disk(dir: &Path, options: &Options, disk: &Arc<dyn Disk>) -> Result<Arc<d
     Ok(memory)
 }
 
-fn start(pipeline: &Pipeline, again: Option<SegmentId>) -> Result<()> {
-    if pipeline.tree().is_unordered() || again.is_some() {
+fn start(pipeline: &Pipeline) -> Result<()> {
+    if pipeline.tree().is_unordered() {
         pipeline.put_in_order()?;
     }
     pipeline.freeze_if_full();

@@ -15,7 +15,7 @@ use super::apply;
 use crate::error::Result;
 use crate::key;
 use crate::memtable::Memtable;
-use crate::reference::{LogPlace, SegmentId};
+use crate::reference::LogPlace;
 use crate::version::Version;
 use crate::wal::{ReplayedRecord, Visit};
 
@@ -32,8 +32,6 @@ pub(super) struct Target<'a> {
     pub(super) memtable: &'a Memtable,
     /// Table files have what is not later, though its segment is still there for later commits.
     pub(super) flushed: Version,
-    /// But of what is from this segment on, all is taken.
-    pub(super) again: Option<SegmentId>,
     pub(super) large_value_bytes: usize,
 }
 
@@ -140,18 +138,13 @@ fn help(target: Target<'_>, waiting: &Receiver<Batch>, back: &Sender<Batch>) {
     }
 }
 
-/// That a record decodes.
-pub(super) fn check(record: ReplayedRecord<'_>) -> Result<()> {
-    apply::check(record.payload).map_err(|damage| damage.in_file(record.file, record.offset))
-}
-
 impl Reading<'_, '_> {
     fn take(&mut self, record: ReplayedRecord<'_>) -> Result<()> {
-        let Target { flushed, again, .. } = self.target;
-        if record.version <= flushed && again.is_none_or(|from| record.segment < from) {
+        if record.version <= self.target.flushed {
             return Ok(());
         }
-        check(record)?;
+        apply::check(record.payload)
+            .map_err(|damage| damage.in_file(record.file, record.offset))?;
         self.batch.push(&record);
         if self.batch.payloads.len() >= BATCH_BYTES {
             if self.helper.is_none() {
@@ -186,6 +179,7 @@ mod tests {
     use super::*;
     use crate::entry::{Cursor, Kind};
     use crate::error::Error;
+    use crate::reference::SegmentId;
 
     const FILE: &str = "/db/log";
     const LARGE: usize = 600;
@@ -222,8 +216,7 @@ mod tests {
         bytes: impl Fn(u64) -> Vec<u8>,
     ) -> Result<()> {
         let flushed = Version::from_ticks(flushed);
-        let target = Target { memtable, flushed, again: None, large_value_bytes: LARGE };
-        replaying(target, |visit| {
+        replaying(Target { memtable, flushed, large_value_bytes: LARGE }, |visit| {
             (1..=count).try_for_each(|number| {
                 visit(ReplayedRecord {
                     version: Version::from_ticks(number),

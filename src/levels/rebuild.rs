@@ -79,26 +79,21 @@ impl Tree {
         self.is_unordered
     }
 
-    /// Merges all frozen memtables with all files into one level, or with those of level 0 if the others are in order,
-    /// on this thread, before [`start`](Tree::start). Nothing is in the active memtable; the log begins with
-    /// `log_start` from then on.
+    /// Merges all files and all frozen memtables into one level, on this thread, before
+    /// [`start`](Tree::start). Nothing is in the active memtable; the log begins with `log_start` from
+    /// then on.
     ///
     /// # Errors
     /// What reading, writing and the manifest report; it can be tried again.
     pub(crate) fn put_in_order(&self, log_start: SegmentId) -> Result<()> {
         let view = Arc::clone(&self.views.load());
         let (files, last) = (view.levels.level(Level::ZERO), self.visible());
-        tracing::warn!(files = files.len(), "merges what is in no order");
-        // What was read from the log again may be there already: they are sets.
+        tracing::warn!(files = files.len(), "merges what no manifest describes");
         let tombstones_added = tombstones_of(&view.frozen);
         let tombstones = view.levels.range_tombstones_and(&tombstones_added);
         let rule = Rule::new(&self.snapshots.horizon(), tombstones, last);
         let bytes = files.iter().map(|file| file.meta.bytes).sum();
-        let (output, oldest) = if self.is_unordered {
-            (targets::level_for(bytes, Level::ONE, &self.sizing), Level::LAST)
-        } else {
-            (Level::ZERO, Level::ZERO)
-        };
+        let output = targets::level_for(bytes, Level::ONE, &self.sizing);
         let zstd = self.compression.zstd_at(output, &view.levels, 0);
         let cut = Cut { file_bytes: self.sizing.file_bytes, grandparents: &[] };
         let outputs = Outputs::new(self, zstd, rule.bound(), cut);
@@ -106,7 +101,7 @@ impl Tree {
         let sources = frozen.chain(files.iter().map(|file| Source::file(&**file, CacheUse::Pass)));
         let mut merge = Merge::new(sources.collect(), &[]);
         let removed: Vec<FileId> = files.iter().map(|file| file.id()).collect();
-        let deeper = Deeper { state: &view.levels, output: oldest, inputs: &removed };
+        let deeper = Deeper { state: &view.levels, output: Level::LAST, inputs: &removed };
         let storing = Storing::Gathered(&view.levels.values);
         let pace = Pace::compaction(self);
         merge.seek_to_first()?;

@@ -44,8 +44,6 @@ pub(crate) struct Replayed {
     pub(crate) bytes: u64,
     /// The tail that was trimmed, if there was one.
     pub(crate) torn: Option<Torn>,
-    /// Whether no version was given out between two of its segments, to a commit that is in table files alone.
-    pub(crate) is_unbroken: bool,
     /// What could not be read ([`Recovery::Salvage`] only).
     pub(crate) lost: Vec<Corruption>,
 }
@@ -69,8 +67,6 @@ pub(crate) struct Extent<'a> {
     pub(crate) reach: Reach,
     /// Those that table files refer to for their values, in order. They stay as they are.
     pub(crate) kept: &'a [SegmentId],
-    /// Table files have all up to this version, so no later replay looks for that in a segment that is repaired.
-    pub(crate) flushed: Version,
 }
 
 /// How far a log goes.
@@ -85,7 +81,7 @@ pub(crate) enum Reach {
 impl Extent<'_> {
     /// A log of which it is not known how far it goes.
     pub(crate) fn since(first: SegmentId) -> Self {
-        Self { first, reach: Reach::AtLeast(Version::ZERO), kept: &[], flushed: Version::ZERO }
+        Self { first, reach: Reach::AtLeast(Version::ZERO), kept: &[] }
     }
 }
 
@@ -111,7 +107,7 @@ pub(crate) fn replay(
     purpose: Purpose,
     visit: &mut Visit<'_>,
 ) -> Result<Replayed> {
-    let Extent { first, reach, kept, flushed } = extent;
+    let Extent { first, reach, kept } = extent;
     let around = (mode == Recovery::Salvage).then(|| ReadAround::new(Arc::clone(disk)));
     let disk: &dyn Disk = around.as_ref().map_or(&**disk, |around| around);
     let found = list(disk, dir)?;
@@ -125,12 +121,10 @@ pub(crate) fn replay(
         dir,
         mode,
         kept,
-        flushed,
         obsolete,
         walks: Vec::new(),
         buffer: Vec::new(),
         last: Version::ZERO,
-        is_unbroken: true,
         unproved: Vec::new(),
         unproved_bytes: 0,
         lost: Vec::new(),
@@ -169,13 +163,10 @@ struct Replay<'a> {
     dir: &'a Path,
     mode: Recovery,
     kept: &'a [SegmentId],
-    flushed: Version,
     obsolete: Vec<SegmentId>,
     walks: Vec<Walk>,
     buffer: Vec<u8>,
     last: Version,
-    /// Whether each segment begins at the version at which the one before ends, or earlier.
-    is_unbroken: bool,
     /// The segments behind a tear, if there are records in any of them.
     unproved: Vec<SegmentId>,
     /// Bytes of these records.
@@ -291,7 +282,6 @@ impl Replay<'_> {
                 return Ok(());
             }
         };
-        self.is_unbroken &= self.walks.is_empty() || scan.header.after <= self.last;
         let mut walk = walk(&mut scan, self.mode, self.last, proof, visit)?;
         self.buffer = scan.into_buffer();
         self.last = walk.last;
@@ -404,7 +394,7 @@ impl Replay<'_> {
         let proved = walks.iter().rposition(|walk| walk.proven > NOTHING_DURABLE).unwrap_or(0);
         for (index, walk) in walks.iter().enumerate() {
             if self.repairs.contains(walk.id) {
-                self.repairs.rewrite(self.disk, self.dir, walk, before.max(self.flushed))?;
+                self.repairs.rewrite(self.disk, self.dir, walk, before)?;
             } else if index >= proved && !self.is_kept(walk.id) {
                 let buffer = std::mem::take(&mut self.buffer);
                 self.buffer = harden(self.disk, self.dir, walk, buffer)?;
@@ -440,7 +430,6 @@ impl Replay<'_> {
             records: self.walks.iter().map(|walk| walk.records).sum(),
             bytes: self.walks.iter().map(|walk| walk.bytes).sum(),
             torn,
-            is_unbroken: self.is_unbroken,
             lost: self.lost,
         })
     }

@@ -3,22 +3,14 @@
 use std::path::Path;
 
 use tablestone::env::{CrashStyle, SimEnv};
-use tablestone::{Batch, Database, Durability, Error, Precondition, Recovery, Table, Version};
+use tablestone::{Database, Error, Precondition, Version};
 
 use crate::support::all_rows;
 use crate::support::model::{dump, value};
-use crate::support::sim::{DIR, contents, find, machine_with, open, paths, salvage, sim_options};
+use crate::support::sim::{DIR, contents, machine_with, open, paths, salvage};
 
 fn damage_end(env: &SimEnv, path: &Path) {
     env.flip(path, env.read_file(path).unwrap().len() as u64 - 3).unwrap();
-}
-
-/// Has all in table files, and a log that begins behind it.
-fn let_go_of_log(env: &SimEnv, db: Database) -> Database {
-    db.close().unwrap();
-    let db = open(env).unwrap();
-    db.flush().unwrap();
-    db
 }
 
 #[test]
@@ -27,9 +19,7 @@ fn r_e22_salvage_keeps_what_is_whole_and_reports_what_is_lost() {
     let db = open(&env).unwrap();
     let t = db.create_table("t").wait().unwrap();
     t.import((0..100u8).map(|n| ("in a file", [n], [n; 20]))).unwrap();
-    drop(t);
-    let db = let_go_of_log(&env, db);
-    let t = db.table("t").unwrap();
+    db.flush().unwrap();
     t.insert("in the log", "r", "whole").wait().unwrap();
     drop(t);
     db.close().unwrap();
@@ -175,16 +165,14 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     old[0].insert("p", "r", "old").wait().unwrap();
     db.flush().unwrap();
     let known = paths(&env, ".sst");
-    let names = ["third", "fourth", "empty", "dropped"];
-    drop((old, names.map(create)));
-    let db = let_go_of_log(&env, db);
-    let tables = names.map(|name| db.table(name).unwrap());
+    let tables = ["third", "fourth", "empty", "dropped"].map(create);
+    db.flush().unwrap();
     for table in [0, 1, 3].map(|at| &tables[at]) {
         table.insert("p", "r", table.name()).wait().unwrap();
     }
     db.drop_table("dropped").wait().unwrap();
     db.flush().unwrap();
-    drop(tables);
+    drop((old, tables));
     db.close().unwrap();
     for path in paths(&env, ".sst").iter().filter(|path| !known.contains(path)) {
         let has_catalog = env.read_file(path).unwrap().windows(5).any(|bytes| bytes == b"empty");
@@ -212,80 +200,4 @@ fn r_e22_salvage_gives_every_table_with_rows_a_name_and_no_id_twice() {
     env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
     let db = salvage(&env).unwrap();
     assert_eq!(db.recovery_report().renamed_tables, ["recovered-3-2", "recovered-4"]);
-}
-
-/// Has salvage look at what is whole.
-fn salvage_again(env: &SimEnv) -> Database {
-    env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
-    salvage(env).unwrap()
-}
-
-/// A table of which a row was deleted together with a write of `MARKER`, and nothing is left in table files.
-fn with_deleted_row(db: &Database) -> Table {
-    let t = db.create_table("t").wait().unwrap();
-    t.insert("p", "deleted", "old").wait().unwrap();
-    db.sync().unwrap();
-    let mut batch = Batch::new("p");
-    batch.delete("deleted", Precondition::Exists).insert("kept", "MARKER");
-    t.commit(batch).wait().unwrap();
-    db.compact().unwrap();
-    t
-}
-
-/// R-E22: power took the deletion from the log, and not from table files, so the log has not all.
-#[test]
-fn r_e22_a_log_that_lacks_what_was_flushed_is_not_read_again() {
-    let env = SimEnv::new(1);
-    let options = sim_options(&env).durability(Durability::Os);
-    let db = Database::open(DIR, options).unwrap();
-    drop(with_deleted_row(&db));
-    env.crash(CrashStyle::LoseUnsynced);
-    drop(db);
-    let db = open(&env).unwrap();
-    db.table("t").unwrap().insert("p", "late", "v").wait().unwrap();
-    let expected = dump(&db);
-    assert_eq!(expected.tables["t"].len(), 2);
-    db.close().unwrap();
-    assert_eq!(dump(&salvage_again(&env)), expected);
-}
-
-/// R-E22: nor does a log that an earlier salvage has written anew without the deletion.
-#[test]
-fn r_e22_a_repaired_log_brings_nothing_back() {
-    let env = SimEnv::new(1);
-    let db = open(&env).unwrap();
-    with_deleted_row(&db).insert("p", "late", "v").wait().unwrap();
-    let expected = dump(&db);
-    db.close().unwrap();
-    let (log, at) = find(&env, ".log", b"MARKER");
-    env.flip(&log, at).unwrap();
-    let db = salvage(&env).unwrap();
-    assert_eq!(db.recovery_report().lost.len(), 1);
-    assert_eq!(dump(&db), expected);
-    db.close().unwrap();
-    assert_eq!(dump(&salvage_again(&env)), expected);
-}
-
-/// R-E22: a range deletion that the manifest has and that is read from the log again is there once.
-#[test]
-fn r_e22_a_range_deletion_is_not_there_twice() {
-    let env = SimEnv::new(1);
-    let options = sim_options(&env).memory_budget(8 << 20);
-    let open = || Database::open(DIR, options.clone()).unwrap();
-    let db = open();
-    let t = db.create_table("t").wait().unwrap();
-    t.import((0..400u32).map(|n| ("deleted", n.to_be_bytes(), "v"))).unwrap();
-    t.import((0..400u32).map(|n| ("kept", n.to_be_bytes(), "v"))).unwrap();
-    db.compact().unwrap();
-    t.delete_partition("deleted").wait().unwrap();
-    db.flush().unwrap();
-    drop(t);
-    db.close().unwrap();
-    env.write_file(&Path::new(DIR).join("SALVAGE"), b"");
-    let db = Database::open(DIR, options.clone().recovery(Recovery::Salvage)).unwrap();
-    let expected = dump(&db);
-    assert_eq!(expected.tables["t"].len(), 400);
-    db.compact().unwrap();
-    db.close().unwrap();
-    assert_eq!(dump(&open()), expected);
 }
