@@ -134,12 +134,11 @@ fn hint(error: &ureq::Error, address: &str) -> &'static str {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
     /// A limit of this process is not told as if the server were away.
-    #[cfg(unix)]
     #[test]
     fn a_process_without_a_descriptor_left_is_not_the_servers_fault() {
         let told = |code| {

@@ -192,13 +192,12 @@ fn what_an_input_is_not_is_said() {
     let shell = Shell::new();
     shell.write("text.csv.zst", "PartitionKey,RowKey\n");
     std::fs::create_dir(shell.path("dir")).unwrap();
-    for (file, expected) in [
-        ("text.csv.zst", "text.csv.zst, line 1: cannot be decompressed as zstd: "),
-        #[cfg(unix)]
-        ("dir", "cannot read dir: is a directory\n"),
-    ] {
-        let ran = shell.run(&["import", file, "--table", "abc"]);
-        let failure = ran.failure(1);
+    let said = |file: &str, expected: &str| {
+        let failure = shell.run(&["import", file, "--table", "abc"]).failure(1);
         assert!(failure.starts_with(&format!("error: {expected}")), "{failure}");
+    };
+    said("text.csv.zst", "text.csv.zst, line 1: cannot be decompressed as zstd: ");
+    if cfg!(unix) {
+        said("dir", "cannot read dir: is a directory\n");
     }
 }
