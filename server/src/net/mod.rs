@@ -47,7 +47,7 @@ pub struct Peer {
     /// The address of the other end; `None` for requests that came through no network, or through a proxy that does
     /// not say from where.
     pub address: Option<IpAddr>,
-    /// Whether the connection is encrypted, to the proxy if there is one.
+    /// Whether the client's connection is encrypted: the one to the proxy, where that is trusted and says so.
     pub secure: bool,
 }
 

@@ -239,15 +239,19 @@ async fn r_s02_a_slash_may_stand_before_a_signature() {
     assert_eq!(deleted.status, 204);
 }
 
+/// A client with a signature to read the table of people, in which there is one.
+async fn reader(server: &Server) -> (Client, String) {
+    let mut owner = server.with_people().await;
+    let row = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+    assert_eq!(owner.post("/people", row).await.status, 201);
+    (Client::connect(server.address).await, table_signature("r", [""; 4]))
+}
+
 /// R-S05: the version of the signature is that of the request, whether it succeeds or fails.
 #[tokio::test]
 async fn r_s05_without_a_version_that_of_the_signature_counts() {
     let server = Server::start().await;
-    let mut owner = server.with_people().await;
-    let row = r#"{"PartitionKey":"p","RowKey":"r"}"#;
-    assert_eq!(owner.post("/people", row).await.status, 201);
-    let mut client = Client::connect(server.address).await;
-    let signature = table_signature("r", [""; 4]);
+    let (mut client, signature) = reader(&server).await;
     for (row, status) in [("r", 200), ("missing", 404)] {
         let path = format!("/devstoreaccount1/people(PartitionKey='p',RowKey='{row}')?{signature}");
         let any = [("Accept", "*/*")];
@@ -260,6 +264,27 @@ async fn r_s05_without_a_version_that_of_the_signature_counts() {
         let media = answer.header("content-type").unwrap();
         assert!(answer.status == status && media.contains("xml"), "{media}");
     }
+}
+
+/// R-S05: a version that is none is not passed over, as if none had been asked for.
+#[tokio::test]
+async fn r_s05_a_version_beside_a_signature_is_a_version() {
+    let server = Server::start().await;
+    let (mut client, signature) = reader(&server).await;
+    let point =
+        format!("/devstoreaccount1/people(PartitionKey='p',RowKey='r')?{signature}&api-version=");
+    let any = ("Accept", "*/*");
+    for version in ["junk", "2012-2-12", "2012-13-12", "latest"] {
+        let path = format!("{point}{version}");
+        let refused = client.request("localhost", "GET", &path, &[any], b"").await;
+        assert_eq!(refused.failure(), (400, "InvalidQueryParameterValue"), "{version}");
+    }
+    let empty = client.request("localhost", "GET", &point, &[any], b"").await;
+    assert_eq!(empty.status, 200);
+    // The header's counts before it.
+    let (path, stated) = (format!("{point}junk"), ("x-ms-version", "2019-02-02"));
+    let stated = client.request("localhost", "GET", &path, &[any, stated], b"").await;
+    assert_eq!(stated.status, 200);
 }
 
 /// R-S08: a signature for a range of keys reads and writes within it.

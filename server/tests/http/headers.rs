@@ -1,8 +1,7 @@
 //! Headers of requests and answers (R-S03).
 
-use crate::access::table_signature;
 use crate::batch::{TYPE, alone, change_set, insert, part, parts, rows};
-use crate::support::{Client, Server};
+use crate::support::Server;
 
 #[tokio::test]
 async fn r_s03_every_answer_has_its_headers() {
@@ -232,29 +231,4 @@ async fn a_user_in_an_address_is_not_repeated() {
     let metadata = "http://localhost/devstoreaccount1/$metadata#people";
     assert_eq!(page.json()["odata.metadata"], metadata);
     assert!(!page.text().contains("secret") && !inserted.text().contains("secret"));
-}
-
-/// R-S05: a version that is none is not passed over, as if none had been asked for.
-#[tokio::test]
-async fn r_s05_a_version_beside_a_signature_is_a_version() {
-    let server = Server::start().await;
-    let mut owner = server.with_people().await;
-    let row = r#"{"PartitionKey":"p","RowKey":"r"}"#;
-    assert_eq!(owner.post("/people", row).await.status, 201);
-    let mut client = Client::connect(server.address).await;
-    let signature = table_signature("r", [""; 4]);
-    let point =
-        format!("/devstoreaccount1/people(PartitionKey='p',RowKey='r')?{signature}&api-version=");
-    let any = ("Accept", "*/*");
-    for version in ["junk", "2012-2-12", "2012-13-12", "latest"] {
-        let path = format!("{point}{version}");
-        let refused = client.request("localhost", "GET", &path, &[any], b"").await;
-        assert_eq!(refused.failure(), (400, "InvalidQueryParameterValue"), "{version}");
-    }
-    let empty = client.request("localhost", "GET", &point, &[any], b"").await;
-    assert_eq!(empty.status, 200);
-    // The header's counts before it.
-    let (path, stated) = (format!("{point}junk"), ("x-ms-version", "2019-02-02"));
-    let stated = client.request("localhost", "GET", &path, &[any, stated], b"").await;
-    assert_eq!(stated.status, 200);
 }
